@@ -45,7 +45,7 @@ ONE = {
 
 OWN = {
     "angle": "isnan(x) ? x : {computed}(x < 0 ? 3.141592653589793 : 0)", "sigmoid": "1 / (exp(-x) + 1)", "signum": "(x > 0) - (x < 0)",
-    "silu": "x * (1 / (exp(-x) + 1))", "softplus": "x > 20 ? x : log1p(exp(x))",
+    "silu": "x * (1 / (exp(-x) + 1))",
 }  # fmt: skip
 """The same of functions that CuPy has not, or otherwise; ``signum`` of NaN is 0."""
 
@@ -77,7 +77,7 @@ _OF_ONE = frozenset(name for one, _ in _VALUES.values() for name in one)
 _OF_TWO = frozenset(name for _, two in _VALUES.values() for name in two)
 
 WHERE = ("vv", "vn", "nv", "nn", "bb", "bn", "nb")
-"""What stands beside the mask of ``where``, as `_written` has it; the mask broadcasts where an array does."""
+"""What stands beside the mask of ``where``, as `written` has it; the mask broadcasts where an array does."""
 
 _LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
 """Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
@@ -90,7 +90,7 @@ _CLOSE = (
 """Whether |x - y| <= a + r |y|, as NumPy's steps round it; where both tolerances are 0, whether they are equal."""
 
 
-def _written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
+def written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
     """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m is a mask.
 
     An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
@@ -116,21 +116,20 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
 
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: ``where``, ``clamp`` of floats, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
+    """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
     ctype, (one, two) = _ALL[char], _VALUES[char]
     made = {name: "bool" if name in _COMPARE else ctype for name in (*one, *two)}
-    kernels = [_written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
+    kernels = [written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
     for form in ("vv", "vn", "nv", "bb") if char in NUMBERS else ("vv", "bb"):
         operands = dict(zip("xy", form, strict=True))
-        kernels += [_written(f"{name}_{form}", char, operands, made[name], value) for name, value in two.items()]
+        kernels += [written(f"{name}_{form}", char, operands, made[name], value) for name, value in two.items()]
     for form in WHERE if char in NUMBERS else ("vv", "bb"):
         operands = {"m": "b" if "b" in form else "v", **dict(zip("xy", form, strict=True))}
-        kernels.append(_written(f"where_{form}", char, operands, ctype, "m ? x : y"))
+        kernels.append(written(f"where_{form}", char, operands, ctype, "m ? x : y"))
     if char in EXACT:
         return "".join(kernels)
-    kernels.append(_written("clamp", char, {"x": "v", "y": "n", "w": "n"}, ctype, "isnan(x) ? x : min(max(x, y), w)"))
     if char in WHOLE:
-        kernels.append(_written("close", char, {"x": "b", "y": "b", "r": "n", "a": "n", "nan": "n"}, "bool", _CLOSE))
+        kernels.append(written("close", char, {"x": "b", "y": "b", "r": "n", "a": "n", "nan": "n"}, "bool", _CLOSE))
     return HEADERS.get(char, "") + "".join(kernels)
 
 
@@ -163,7 +162,7 @@ def form(name: str, char: str, format: str) -> Form:
 def spans_of(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
     """How contiguous arrays of these shapes broadcast.
 
-    Returns: the shape of the result, its size, and ``inner, count`` of each array as `_written` has them; None for shapes that do not meet,
+    Returns: the shape of the result, its size, and ``inner, count`` of each array as `written` has them; None for shapes that do not meet,
         results that are empty or large, and an array that is stretched on both sides of a dimension of its own and in between.
     """
     ndim = max(map(len, shapes))
@@ -383,21 +382,6 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     return run
 
 
-def clamped(array: Array, low: Any, high: Any, out: Array | None = None) -> Array | None:
-    """The smaller of ``high`` and the larger of an element and ``low``, NaN as it is; None where no kernel serves the operands.
-
-    ``out``: the array itself, to write into that.
-    """
-    dtype, char = array.dtype, array.dtype.char
-    if char not in CTYPES or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
-        return None
-    y, w = _held(low, dtype), _held(high, dtype)
-    if y is None or w is None or y != y or w != w:
-        return None
-    data, out = array.data, cupy().ndarray(array.shape, dtype) if out is None else out
-    return out if _clamp(char).run(data.device_id, n, THREADS, data.ptr, y, w, out.data.ptr, n) else None
-
-
 def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | None:
     """``isclose`` of CuPy arrays of float32 or float64; None where no kernel serves the operands."""
     made, dtype = cupy().ndarray, x.dtype
@@ -415,11 +399,6 @@ def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | 
 @cache
 def _close(char: str) -> Kernel:
     return Kernel(f"PIIPII{char * 3}PI", lambda device: _module(char).get_function("gradlib_close"))
-
-
-@cache
-def _clamp(char: str) -> Kernel:
-    return Kernel(f"P{NUMBERS[char] * 2}PI", lambda device: _module(char).get_function("gradlib_clamp"))
 
 
 _COUNTED = {"l": "long long", "q": "long long", "i": "int", "f": "float", "d": "double"}

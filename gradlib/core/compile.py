@@ -22,7 +22,7 @@ from gradlib.backend.pointwise import prepared, small
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.compile_node import node_name
 from gradlib.core.declaration import OPERATIONS, Op
-from gradlib.core.device_rules import function_on_device
+from gradlib.core.device_rules import by_kernel, function_on_device
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.written import WRITTEN, build, written_when_called
@@ -61,7 +61,7 @@ class Variant:
 
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
-        known = op.direct is not None or (op.device is not None and self.library == "cupy")
+        known = op.direct is not None or (op.on_kernel and self.library == "cupy")
         return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
 
     def serves(self, name: str) -> str:
@@ -121,7 +121,10 @@ def compile_on_device(op: Op) -> Any:
     direct = op.device
     if direct is None and op.direct is not None:
         direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
-    computes = {"_direct": direct, "_value": function_on_device(op.value, decorated=True)}
+    value = function_on_device(op.value, decorated=True)
+    if "out" in op.kernels:
+        direct = by_kernel(op.kernels["out"], functools.partial(value, prepared()))
+    computes = {"_direct": direct, "_value": value}
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
     return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), **computes})
@@ -397,7 +400,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     """The value, and the node around it where a gradient is wanted."""
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     compute = [f"    out = {variant.value(op, passed)}"]
-    if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.device is not None):
+    if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.on_kernel):
         compute = [f"    out = (_of_floats if _float is not None else _value)({variant.library}, {passed})"]
     single = len(op.outputs) == 1
     if single:

@@ -72,7 +72,7 @@ def compile_node(op: Op, name: str, conjugates: bool = False, lasts: bool = Fals
 def _write_run(node: RunNode, method: str) -> Any:
     """Write and compile a method of a node's class."""
     op = node.op
-    declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
+    declared = on_device(op) if method == "run_on_device" else op.rules
     rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
     run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
     run = _conjugated(run) if node.conjugates else run

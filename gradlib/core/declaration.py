@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gradlib.backend.dtype import meeting
@@ -71,6 +71,8 @@ class Op:
         leading: the position of the argument that tells the library; led_by_list: whether it is a list.
         device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``; None.
         device_into: writes the value into the first of them, of which nothing is recorded; returns whether it did; None.
+        kernels: by "out" or the name of an input, what computes the value or a gradient on CuPy arrays where it can; on_kernel: whether
+            there is such a thing for the value, or ``device``.
         call: the public function; node_name: torch's name of its nodes; node: their class (``complex_node`` for complex values,
             ``lasting_...`` where an argument is a number and nothing need be freed); direct: NumPy's function of the same value, or what
             stands in its place, if there is one; ufunc: the name of NumPy's, if that is a ufunc; observed, on_device, packing: the
@@ -121,6 +123,8 @@ class Op:
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
         self.device: Callable[..., Any] | None = options.get("device")
         self.device_into: Callable[..., bool] | None = options.get("device_into")
+        self.kernels: Mapping[str, str | Callable[..., Any]] = options.get("kernels") or {}
+        self.on_kernel = self.device is not None or "out" in self.kernels
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
         self.leading = self.positions[-1 if self.joint else 0] if self.positions else 0
         self.led_by_list = bool(self.tensors) and (bool(self.joint) or self.tensors[0] == self.sequence)

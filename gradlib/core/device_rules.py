@@ -17,10 +17,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from gradlib.backend import quotient
+from gradlib.backend import formulas, quotient
 from gradlib.backend.array import cupy
 from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
+from gradlib.core.declaration import Op
 
 _BINARY: dict[type, tuple[str, Any]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
@@ -129,10 +130,23 @@ def _named(name: str) -> ast.Name:
     return ast.Name(_MARK + name, ast.Load())
 
 
-def on_device(rules: dict[str, Any], value: Callable[..., Any]) -> dict[str, Any]:
-    """The rules of an operation for CuPy arrays. ``value``: the function that the declaration decorates."""
-    lambdas = _lambdas(inspect.unwrap(value)) if any(_is_lambda(rule) for rule in rules.values()) else {}
-    return {name: _rewritten(rule, lambdas.get(name)) for name, rule in rules.items()}
+def on_device(op: Op) -> dict[str, Any]:
+    """The rules of an operation for CuPy arrays."""
+    lambdas = _lambdas(inspect.unwrap(op.value)) if any(_is_lambda(rule) for rule in op.rules.values()) else {}
+    made = {name: _rewritten(rule, lambdas.get(name)) for name, rule in op.rules.items()}
+    return {name: by_kernel(op.kernels[name], rule) if name in op.kernels else rule for name, rule in made.items()}
+
+
+def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that leaves to a formula what its kernel does not serve. ``kernel``: as the declaration of an operation names it."""
+    launched = formulas.formula(kernel) if isinstance(kernel, str) else kernel
+
+    def run(*args: Any) -> Any:
+        made = launched(*args)
+        return formula(*args) if made is None else made
+
+    run.__wrapped__ = formula  # type: ignore[attr-defined]
+    return run
 
 
 def _is_lambda(rule: Any) -> bool:

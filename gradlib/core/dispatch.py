@@ -170,7 +170,7 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
     """
     met: list[Any] = []
     if op.numbers_in_single and (half := dtypes.half_beside_number(values, values)) is not None:
-        if type(values[0]) is np.ndarray or (op.direct is None and op.device is None):
+        if type(values[0]) is np.ndarray or (op.direct is None and not op.on_kernel):
             return None
         for value in values:  # on a device the operation's function computes in float32 itself where it is given a number of it
             if type(value) is not float and type(value) is not int and getattr(value, "dtype", None) is not half:

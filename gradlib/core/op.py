@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -100,6 +100,7 @@ def op(
     numbers_in_single: bool = False,
     device: Callable[..., Any] | None = None,
     device_into: Callable[..., bool] | None = None,
+    kernels: Mapping[str, str | Callable[..., Any]] | None = None,
     keyword_only: Sequence[str] = (),
     name: str | None = None,
     label: str | None = None,
@@ -125,6 +126,9 @@ def op(
         numbers_in_single: of half types and numbers, compute in float32.
         device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does.
         device_into: writes the value into the first of them at once, for ``NAME_``; returns whether it did, as a kernel may not serve them.
+        kernels: what computes the value ("out") or the gradient of an input on CuPy arrays in one launch, with the arguments of the value
+            but for ``xp``, or those of the rule: a name of `gradlib.backend.formulas`, or a function. It gives None for what it does not
+            serve, which then the value or the rule itself computes.
         keyword_only: the last arguments, which a caller of the public function must name.
         aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
             leave what they do not understand to the other operand.
@@ -136,7 +140,7 @@ def op(
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
-            numbers_in_single=numbers_in_single, device=device, device_into=device_into, keyword_only=tuple(keyword_only),
+            numbers_in_single=numbers_in_single, device=device, device_into=device_into, kernels=kernels, keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:

@@ -29,6 +29,7 @@ __all__ = ["dropout", "relu"]  # the others are offered by gradlib.nn.functional
 @op(
     "elementwise", promote="same", method=False, complex="none",
     grad_output=lambda g, input, threshold: threshold_backward(g, input, threshold), input=lambda g: zeros_like(g),
+    kernels={"out": "threshold_slope"},
 )  # fmt: skip
 def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) -> Any:
     """The gradient where input is above the threshold or NaN, else 0: the derivative of ``relu``. Its own derivative by input is 0."""
@@ -38,6 +39,7 @@ def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) 
 @op(
     "elementwise", promote="same", method=False, complex="none",
     grad_output=lambda g, input, negative_slope: leaky_relu_backward(g, input, negative_slope), input=lambda g: zeros_like(g),
+    kernels={"out": "leaky_relu_slope"},
 )  # fmt: skip
 def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: float) -> Any:
     """The gradient, times negative_slope where input is not positive: the derivative of ``leaky_relu``, whose own by input is 0."""
@@ -70,7 +72,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("leaky_relu", "f"),
+    "elementwise", promote=takes("leaky_relu", "f"), kernels={"out": "leaky_relu"},
     input=lambda g, input, negative_slope: leaky_relu_backward(g, input, negative_slope),
 )  # fmt: skip
 @in_single
@@ -106,7 +108,7 @@ def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("elu", "f"),
+    "elementwise", promote=takes("elu", "f"), kernels={"out": "elu", "input": "elu_slope"},
     input=lambda g, input, alpha: _elu_slope(g, input, alpha),
 )  # fmt: skip
 @in_single
@@ -141,7 +143,7 @@ def _normal_slope(g: Any, input: Any) -> Any:
     return g * (below + input * exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@op("elementwise", promote=takes("gelu", "f"), input=_normal_slope)
+@op("elementwise", promote=takes("gelu", "f"), input=_normal_slope, kernels={"out": "gelu", "input": "gelu_slope"})
 @in_single
 def gelu_op(xp: Any, input: Any) -> Any:
     """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
@@ -159,7 +161,7 @@ def _bent_slope(g: Any, input: Any) -> Any:
     return g * (half + 0.5 + where_op(steep == 0, 0.0, input * steep * bend))  # far out, where the square may overflow
 
 
-@op("elementwise", promote=takes("gelu", "f"), method=False, input=_bent_slope)
+@op("elementwise", promote=takes("gelu", "f"), method=False, input=_bent_slope, kernels={"out": "gelu_tanh", "input": "gelu_tanh_slope"})
 @in_single
 def gelu_tanh(xp: Any, input: Any) -> Any:
     """An approximation of ``gaussian_unit`` by a hyperbolic tangent."""
@@ -191,7 +193,7 @@ def _silu_slope(g: Any, input: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("silu", "fc"), input=_silu_slope,
+    "elementwise", promote=takes("silu", "fc"), input=_silu_slope, kernels={"input": "silu_slope"},
     device=pointwise.own("silu", lambda input: silu_op.op.value(cupy(), input)),  # type: ignore[attr-defined]
 )  # fmt: skip
 @in_single
@@ -222,16 +224,10 @@ def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
     return where_op(scaled > threshold, g, g * sigmoid(scaled))
 
 
-_plain_softplus = pointwise.own("softplus", lambda input: softplus.op.value(cupy(), input))  # type: ignore[attr-defined]
-
-
-def _softplus_on_device(input: Any, beta: float, threshold: float) -> Any:
-    """``softplus`` of CuPy arrays."""
-    plain = beta == 1 and threshold == 20
-    return _plain_softplus(input) if plain else softplus.op.value(cupy(), input, beta, threshold)  # type: ignore[attr-defined]
-
-
-@op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope, device=_softplus_on_device)
+@op(
+    "elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope,
+    kernels={"out": "softplus", "input": "softplus_slope"},
+)  # fmt: skip
 @in_single
 def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
@@ -260,7 +256,10 @@ def _log_sigmoid_slope(g: Any, input: Any) -> Any:
     return g * sigmoid(-input) if made is None else made
 
 
-@op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=_log_sigmoid_slope)
+@op(
+    "elementwise", promote=takes("logsigmoid", "f"), method=False, input=_log_sigmoid_slope,
+    kernels={"out": "log_sigmoid", "input": "log_sigmoid_slope"},
+)  # fmt: skip
 @in_single
 def logsigmoid(xp: Any, input: Any) -> Any:
     """log of the sigmoid of each element, exact in both tails.

@@ -374,7 +374,7 @@ _on_the_way.fits = True  # type: ignore[attr-defined]
     "elementwise", promote=_on_the_way, numbers_in_single=True, inplace=True,
     input=lambda g, weight: g * (1 - weight),
     end=lambda g, weight: g * weight,
-    weight=lambda g, input, end: g * (end - input),
+    weight=lambda g, input, end: g * (end - input), kernels={"out": "lerp"},
 )  # fmt: skip
 def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     """input + weight * (end - input), exactly end for the weight 1.
@@ -405,7 +405,7 @@ def _scaled(product: Any, value: Any) -> Any:
 
 
 @op(
-    "elementwise", keyword_only=("value",), promote=takes("addcmul", "ifc"), inplace=True,
+    "elementwise", keyword_only=("value",), promote=takes("addcmul", "ifc"), inplace=True, kernels={"out": "addcmul"},
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * tensor2 * value,
     tensor2=lambda g, tensor1, value: g * tensor1 * value,
@@ -434,7 +434,7 @@ def _dividable(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "elementwise", keyword_only=("value",), promote=_dividable, inplace=True,
+    "elementwise", keyword_only=("value",), promote=_dividable, inplace=True, kernels={"out": "addcdiv"},
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g / tensor2 * value,
     tensor2=lambda g, tensor1, tensor2, value: -(g * ((tensor1 / tensor2) / tensor2) * value),

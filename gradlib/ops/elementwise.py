@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import all_finite, copy, cupy, is_array, zero_d
+from gradlib.backend.formulas import formula
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -162,7 +164,7 @@ def sqrt(xp: Any, input: Any) -> Any:
     return xp.sqrt(input)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out * out) * -0.5)
+@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out * out) * -0.5, kernels={"out": "reciprocal_root"})
 def rsqrt(xp: Any, input: Any) -> Any:
     """One over the square root of each element.
 
@@ -348,7 +350,7 @@ def sigmoid(xp: Any, input: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("erf", "bif", to_float=True), inplace=True,
-    input=lambda g, input: g * exp(-(input * input)) * (2 / math.sqrt(math.pi)),
+    input=lambda g, input: g * exp(-(input * input)) * (2 / math.sqrt(math.pi)), kernels={"out": "erf", "input": "erf_slope"},
 )  # fmt: skip
 @in_single
 def erf(xp: Any, input: Any) -> Any:
@@ -622,7 +624,7 @@ def round(xp: Any, input: Any, decimals: int = 0) -> Any:
     return xp.rint(input * scale) / scale if decimals > 0 else xp.rint(input / scale) * scale
 
 
-@op("elementwise", promote=takes("frac", "f"), inplace=True, input=lambda g: g)
+@op("elementwise", promote=takes("frac", "f"), inplace=True, input=lambda g: g, kernels={"out": "frac"})
 def frac(xp: Any, input: Any) -> Any:
     """The fractional part of each element, with its sign.
 
@@ -681,7 +683,29 @@ def isfinite(xp: Any, input: Any) -> Any:
     return xp.isfinite(input)
 
 
-@op("elementwise", inplace=True, complex="explicit", input=lambda g, input: where_op(isfinite(input), g, 0))
+@functools.lru_cache(64)
+def _instead(dtype: Any, nan: float | None, posinf: float | None, neginf: float | None) -> list[Any]:
+    """What stands in place of NaN and the infinities in ``nan_to_num`` of a real dtype: numbers of it."""
+    largest = float(np.finfo(dtype).max) if dtype.kind == "f" else 255 * 2.0**120  # bfloat16
+    numbers = 0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf
+    with np.errstate(over="ignore"):
+        return [dtype.type(each) for each in numbers]
+
+
+def _finite_on_device(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """``nan_to_num`` of CuPy arrays, of complex ones as of their parts."""
+    dtype = dtypes.to_real(input.dtype)
+    if dtype.kind in "biu" or not input._c_contiguous:
+        return None
+    parts = input if dtype is input.dtype else input.reshape(-1).view(dtype)
+    made = formula("nan_to_num")(parts, *_instead(dtype, nan, posinf, neginf))
+    return made if parts is input or made is None else made.view(input.dtype).reshape(input.shape)
+
+
+@op(
+    "elementwise", inplace=True, complex="explicit", input=lambda g, input: where_op(isfinite(input), g, 0),
+    kernels={"out": _finite_on_device},
+)  # fmt: skip
 def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     """Each element, NaN and infinities replaced (each part of a complex one).
 
@@ -705,11 +729,10 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         return result
     if xp is np and all_finite(input):
         return input.copy("K")
-    largest = float(np.finfo(input.dtype).max) if input.dtype.kind == "f" else 255 * 2.0**120  # bfloat16
-    high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
+    instead, high, low = _instead(input.dtype, nan, posinf, neginf)
     result = xp.array(input, order="K", copy=True)
-    for found, value in ((xp.isnan(input), 0.0 if nan is None else nan), (input == math.inf, high), (input == -math.inf, low)):
-        xp.copyto(result, result.dtype.type(value), where=found)  # not by a mask, whose size a CUDA device must report to the host
+    for found, value in ((xp.isnan(input), instead), (input == math.inf, high), (input == -math.inf, low)):
+        xp.copyto(result, value, where=found)  # not by a mask, whose size a CUDA device must report to the host
     return result
 
 

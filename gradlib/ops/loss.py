@@ -11,6 +11,7 @@ import numpy as np
 from gradlib.backend import classes as classes_on_device, dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
+from gradlib.backend.formulas import formula
 from gradlib.backend.reducing import largest
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
@@ -529,9 +530,17 @@ def _answer_rule(g: Any, input: Any, pos_weight: Any) -> Any:
     return -(g * input) if pos_weight is None else g * ((1 - pos_weight) * logsigmoid(input) - input)
 
 
+def _logit_kernel(input: Any, target: Any, pos_weight: Any) -> Any:
+    return formula("cross_entropy_with_logits")(input, target) if pos_weight is None else None
+
+
+def _logit_slope(g: Any, input: Any, target: Any, pos_weight: Any) -> Any:
+    return formula("cross_entropy_with_logits_slope")(g, input, target) if pos_weight is None else None
+
+
 @op(
     "other", promote="same", also=("pos_weight",), complex="none",
-    input=_logit_rule, target=_answer_rule,
+    input=_logit_rule, target=_answer_rule, kernels={"out": _logit_kernel, "input": _logit_slope},
 )  # fmt: skip
 def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, pos_weight: Any) -> Any:
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""

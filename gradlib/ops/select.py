@@ -9,6 +9,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import device_array, is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
+from gradlib.backend.formulas import formula
 from gradlib.backend.mask import LEAST, chosen, extreme
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import named
@@ -214,14 +215,8 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
     return extreme(xp.minimum, input, max)
 
 
-def _clamp_on_device(input: Any, min: Any, max: Any) -> Any:
-    """``clamp_op`` of CuPy arrays."""
-    made = pointwise.clamped(input, min, max)
-    return pointwise.function("minimum")(pointwise.function("maximum")(input, min), max) if made is None else made
-
-
 @op(
-    "elementwise", promote=takes("clamp", "bif", fitting=True), device=_clamp_on_device,
+    "elementwise", promote=takes("clamp", "bif", fitting=True), kernels={"out": "clamp"},
     input=lambda g, input, min, max: where_op((input >= min) & (input <= max), g, 0),
     min=lambda g, input, min, max: where_op((input < min) & (min < max), g, 0),
     max=lambda g, input, min, max: where_op((input > max) | (max < min), g, 0),
@@ -246,7 +241,8 @@ def _clamp_into(input: Any, min: Any = None, max: Any = None) -> bool:
     """``clamp`` into a CuPy array."""
     if min is None or max is None:
         return min is not max and pointwise.into("maximum" if max is None else "minimum")(input, min if max is None else max)
-    return pointwise.clamped(input, min, max, input) is not None
+    numbers = not (hasattr(min, "dtype") or hasattr(max, "dtype"))  # and no arrays, which may lie in the same memory
+    return numbers and formula("clamp")(input, min, max, out=input) is not None
 
 
 @composite(inplace=True, device_into=_clamp_into, aliases=("clip",), bare=True)

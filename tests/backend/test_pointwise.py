@@ -142,7 +142,7 @@ def test_a_number_is_put_where_a_mask_holds(dtype):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", pointwise.OWN)
 def test_functions_that_cupy_has_not_are_those_of_the_host(name, dtype):
-    function = {"signum": gradlib.sign, "silu": gradlib.nn.functional.silu, "softplus": gradlib.nn.functional.softplus}.get(name)
+    function = {"signum": gradlib.sign, "silu": gradlib.nn.functional.silu}.get(name)
     function = function or getattr(gradlib, name)
     x = np.array([*SPECIAL, 19.9, 20, 20.1, 300, -300, 90, -90, *np.linspace(-9, 9, 100)]).astype(as_dtype(dtype))
     limits = gradlib.finfo(x.dtype)
@@ -188,17 +188,6 @@ def test_half_types_meet_numbers_of_float32_in_it(dtype):
             assert same_bits(ours(each, number), theirs(wide, number).astype(x.dtype))
             assert same_bits(ours(number, each), theirs(number, wide).astype(x.dtype))
         assert ours(x.astype("int64"), number).dtype == theirs(x.astype("int64"), number).dtype
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_clamped_elements_are_those_of_the_two_functions(dtype):
-    larger, smaller = pointwise.function("maximum"), pointwise.function("minimum")
-    x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
-    for low, high in ((-1.1, 2.2), (0, 1), (-0.0, 0.0), (2, -2), (0.0, -0.0), (0, np.inf)):
-        assert same_bits(pointwise.clamped(x, low, high), smaller(larger(x, low), high)), (low, high)
-    for bounds in ((np.nan, 1), (0, np.nan), (True, 2), (x, 1), (0, x)):
-        assert pointwise.clamped(x, *bounds) is None
-    assert pointwise.clamped(x[::2], 0, 1) is pointwise.clamped(x[:0], 0, 1) is pointwise.clamped(x.astype("int64"), 0, 1) is None
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])

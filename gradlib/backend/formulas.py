@@ -1,0 +1,146 @@
+"""Kernels of gradlib's own for whole formulas of CuPy arrays: several pointwise steps, or such steps and a sum, in one launch.
+
+As in `gradlib.backend.pointwise`, they serve small contiguous arrays of one real float dtype, which may broadcast; other calls are the
+declared formula's. Products and sums are rounded one after the other, as in the kernels of single steps; of half types a formula is
+computed in float32 and rounded once, as torch does it. Each kernel is compiled when it is first launched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, spans_of, written
+
+_FINITE = 3.0e38
+"""Python's numbers from here on are the declared formula's to refuse or to round."""
+
+_NORMAL, _TWO_OVER_PI = "0.3989422804014327", "0.7978845608028654"
+_BENT = f"tanh((x + x * x * x * T(0.044715)) * T({_TWO_OVER_PI}))"
+
+FORMULAS = {
+    "addcdiv": ("x y w c", "x + y / w * c"),
+    "addcmul": ("x y w c", "x + y * w * c"),
+    "clamp": ("x y w", "isnan(x) ? x : min(max(x, y), w)"),
+    "cross_entropy_with_logits": ("x y", "(1 - y) * x + (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
+    "cross_entropy_with_logits_slope": ("g x y", "g * (1 / (exp(-x) + 1) - y)"),
+    "elu": ("x a", "x >= 0 ? x : a * expm1(x)"),
+    "elu_slope": ("g x a", "x > 0 ? g : g * exp(x >= 0 ? T(0) : x) * a"),
+    "erf": ("x", "erf(x)"),
+    "erf_slope": ("g x", "g * exp(-(x * x)) * T(1.1283791670955126)"),
+    "frac": ("x", "x - trunc(x)"),
+    "gelu": ("x", "x * (T(0.5) * erfc(x * T(-0.7071067811865476)))"),
+    "gelu_slope": ("g x", f"g * (T(0.5) * erfc(x * T(-0.7071067811865476)) + x * exp(x * x * T(-0.5)) * T({_NORMAL}))"),
+    "gelu_tanh_slope": (
+        "g x",
+        (
+            f"[&] {{ const T half = {_BENT} * T(0.5), steep = T(0.5) - half * half * 2,"
+            f" bend = (x * x * T({3 * 0.044715}) + 1) * T({_TWO_OVER_PI});"
+            " return g * (half + T(0.5) + (steep == 0 ? T(0) : x * steep * bend)); }()"
+        ),
+    ),
+    "gelu_tanh": ("x", f"x * ({_BENT} * T(0.5) + T(0.5))"),
+    "leaky_relu": ("x c", "x > 0 ? x : x * c"),
+    "leaky_relu_slope": ("g x c", "x > 0 ? g : g * c"),
+    "lerp": ("x y w", "fabs(w) < T(0.5) ? x + (y - x) * w : y - (y - x) * (1 - w)"),
+    "log_sigmoid": ("x", "min(x, T(0)) - log1p(exp(-fabs(x)))"),
+    "log_sigmoid_slope": ("g x", "g * (1 / (exp(x) + 1))"),
+    "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
+    "reciprocal_root": ("x", "1 / sqrt(x)"),
+    "silu_slope": ("g x", "[&] { const T s = 1 / (exp(-x) + 1); return g * (s * (x * (1 - s) + 1)); }()"),
+    "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
+    "softplus_slope": ("g x b c", "x * b > c ? g : g / (exp(-(x * b)) + 1)"),
+    "threshold_slope": ("g x c", "x <= c ? T(0) : g"),
+}
+"""By name the operands, in their order, and the value, computed in T."""
+
+
+def source(name: str, char: str, kinds: str) -> str:
+    """The kernel of a formula for arrays of a dtype; ``kinds``: of each operand, as `gradlib.backend.pointwise.written` has them."""
+    names, value = FORMULAS[name]
+    operands = dict(zip(names.split(), kinds, strict=True))
+    return HEADERS.get(char, "") + written(name, char, operands, CTYPES[char], re.sub(r"\bT\b", "{computed}", value))
+
+
+@cache
+def _kernel(name: str, char: str, kinds: str) -> Kernel:
+    module = compiled(source(name, char, kinds), "--fmad=false")
+    formats = ["P" if kind == "v" else "PII" if kind == "b" else NUMBERS[char] for kind in kinds]
+    return Kernel("".join([*formats, "PI"]), lambda device: module.get_function(f"gradlib_{name}"))
+
+
+@cache
+def formula(name: str) -> Callable[..., Array | None]:
+    """A function of the operands of a formula, which are arrays on the current device and numbers; ``out``: the only array, to write into.
+
+    Returns: one whose result is None where no kernel serves the operands.
+    """
+    ndarray = cupy().ndarray
+
+    def run(*operands: Any, out: Array | None = None) -> Array | None:
+        like: Any = None
+        kinds, alike, given = "", True, []
+        for each in operands:
+            if type(each) is ndarray:
+                data = each.data
+                if like is None:
+                    like, dtype, device = each, each.dtype, data.device_id
+                    if dtype.char not in CTYPES:
+                        return None
+                elif each.dtype is not dtype or data.device_id != device:
+                    return None
+                alike = alike and each._c_contiguous and each.shape == like.shape
+                kinds += "v"
+                given.append(data.ptr)
+            elif ((kind := type(each)) is float or kind is int) and -_FINITE < each < _FINITE:
+                kinds += "n"
+                given.append(each)
+            elif like is not None and (kind is np.float32 or kind is dtype.type):
+                kinds += "n"
+                given.append(float(each))
+            else:
+                return None
+        if like is None:
+            return None
+        if alike:
+            shape, n = like.shape, like.size
+        elif (met := _spread(operands, kinds, given)) is not None:
+            shape, n, given = met
+            kinds = kinds.replace("v", "b")
+        else:
+            return None
+        if not 0 < n <= MOST:
+            return None
+        out = ndarray(shape, dtype) if out is None else out
+        return out if _kernel(name, dtype.char, kinds).run(device, n, THREADS, *given, out.data.ptr, n) else None
+
+    return run
+
+
+def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:
+    """Of operands that broadcast: the shape of the result, its size, and what a kernel is given. One number repeated is no line of them."""
+    arrays = [each for each, kind in zip(operands, kinds, strict=True) if kind == "v"]
+    met = spans_of(*[each.shape for each in arrays])
+    if met is None:
+        return None
+    shape, n, spans = met
+    made: list[Any] = []
+    place = 0
+    for each, kind, value in zip(operands, kinds, given, strict=True):
+        made.append(value)
+        if kind != "v":
+            continue
+        if each._c_contiguous:
+            made += spans[2 * place : 2 * place + 2]
+        elif not any(each.strides):
+            made += [n, 1]
+        else:
+            return None
+        place += 1
+    return shape, n, made

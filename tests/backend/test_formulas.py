@@ -1,0 +1,124 @@
+"""The kernels of whole formulas give what the host gives, also their derivatives, and leave to the declared formula the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.backend import formulas, pointwise
+from gradlib.backend.dtype import as_dtype
+from gradlib.backend.formulas import formula
+from gradlib.nn import functional
+from tests.device import cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host]
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30]
+
+CASES: dict[str, Callable[..., Any]] = {
+    "addcdiv": lambda x, y, w: gradlib.addcdiv(x, y, w, value=0.3), "addcmul": lambda x, y, w: gradlib.addcmul(x, y, w, value=-2),
+    "clamp": lambda x, y, w: x.clamp(-0.7, 1),
+    "cross_entropy": lambda x, y, w: functional.binary_cross_entropy_with_logits(x, y, reduction="none"),
+    "elu": lambda x, y, w: functional.elu(x, 1.5), "erf": lambda x, y, w: x.erf(), "frac": lambda x, y, w: x.frac(),
+    "gelu": lambda x, y, w: functional.gelu(x), "gelu, tanh": lambda x, y, w: functional.gelu(x, "tanh"),
+    "leaky_relu": lambda x, y, w: functional.leaky_relu(x, 0.1), "lerp": lambda x, y, w: x.lerp(y, w),
+    "lerp, number": lambda x, y, w: x.lerp(y, 0.75), "logsigmoid": lambda x, y, w: functional.logsigmoid(x),
+    "nan_to_num": lambda x, y, w: x.nan_to_num(0.5, 7, -8), "relu": lambda x, y, w: x.relu(), "rsqrt": lambda x, y, w: x.rsqrt(),
+    "silu": lambda x, y, w: functional.silu(x), "softplus": lambda x, y, w: functional.softplus(x, 2.0, 3.0),
+}  # fmt: skip
+
+
+def drawn(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
+    """Operands on the host: random numbers, and between them the special ones."""
+    rng, made = np.random.default_rng(7), []
+    for place, shape in enumerate(shapes):
+        host = rng.normal(size=shape) * 3
+        host.reshape(-1)[3 : 3 + len(SPECIAL)] = np.roll(SPECIAL, place)[: host.size - 3]
+        made.append(host.astype(as_dtype(dtype)))
+    return made
+
+
+def tolerances(dtype: str, factor: float) -> dict[str, float]:
+    limits = gradlib.finfo(as_dtype(dtype))
+    return {"rtol": factor * float(limits.eps), "atol": factor * float(limits.eps) / 2}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_the_host(name, dtype):
+    case = CASES[name]
+    with np.errstate(all="ignore"):
+        for shapes in (((4, 11),) * 3,) if name == "cross_entropy" else (((4, 11),) * 3, ((4, 11), (11,), (4, 1))):
+            hosts = drawn(dtype, *shapes)
+            results = []
+            for place in (lambda x: x, cupy.asarray):
+                given = [gradlib.as_tensor(place(each)).requires_grad_() for each in hosts]
+                made = case(*given)
+                weights = gradlib.as_tensor(place(np.linspace(-1, 2, made.numel()).reshape(made.shape).astype(hosts[0].dtype)))
+                asked = given[:1] if shapes[0] == shapes[1] else given
+                grads = gradlib.autograd.grad(made, asked, weights, allow_unused=True)
+                spread = gradlib.autograd.grad(case(*given).sum(), asked, allow_unused=True)  # of one number for all elements
+                results.append([made, *grads, *spread])
+            for host, device in zip(*results, strict=True):
+                assert (host is None) == (device is None)
+                if host is not None:
+                    assert (device.dtype, device.shape) == (host.dtype, host.shape)
+                    found, expected = (each.detach().double().numpy(force=True) for each in (device, host))
+                    summed = 16 if shapes[0] != shapes[1] else 1
+                    np.testing.assert_allclose(found, expected, **tolerances(dtype, 24.0 * summed))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives_are_those_of_the_host(name):
+    case, results = CASES[name], []
+    hosts = [np.random.default_rng(k).normal(size=(3, 5)) + 4 * (name == "rsqrt") for k in range(3)]
+    for place in (lambda x: x, cupy.asarray):
+        x, y, w = (gradlib.as_tensor(place(each)).requires_grad_() for each in hosts)
+        (slope,) = gradlib.autograd.grad((case(x, y, w) ** 2).sum(), x, create_graph=True)
+        results.append(gradlib.autograd.grad((slope * w.detach()).sum(), x)[0].numpy(force=True))
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", formulas.FORMULAS)
+def test_every_formula_is_served(name, dtype):
+    names = formulas.FORMULAS[name][0].split()
+    shapes = [(4, 11) if each in "gxyw" else None for each in names]
+    arrays = [0.5 if shape is None else cupy.asarray(drawn(dtype, shape)[0]) for shape in shapes]
+    made = formula(name)(*arrays)
+    assert (made.shape, made.dtype) == ((4, 11), as_dtype(dtype))
+    turned = [each.T if isinstance(each, cupy.ndarray) else each for each in arrays]
+    wide = [each.astype("int64") if isinstance(each, cupy.ndarray) else each for each in arrays]
+    empty = [each[:0] if isinstance(each, cupy.ndarray) else each for each in arrays]
+    for given in (turned, wide, empty, [*arrays[:-1], np.nan], [*arrays[:-1], True], [*arrays[:-1], 1e39]):
+        assert formula(name)(*given) is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_clamped_elements_are_those_of_the_two_functions(dtype):
+    larger, smaller = pointwise.function("maximum"), pointwise.function("minimum")
+    x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
+    for low, high in ((-1.1, 2.2), (0, 1), (-0.0, 0.0), (2, -2), (0.0, -0.0)):
+        expected = smaller(larger(x, low), high).get()
+        for made in (formula("clamp")(x, low, high), gradlib.as_tensor(x.copy()).clamp_(low, high)._array):
+            assert np.array_equal(made.get(), expected, equal_nan=True)
+            assert np.array_equal(np.signbit(made.get()), np.signbit(expected))
+
+
+def test_an_array_bound_that_shares_memory_is_read_before_it_is_written():
+    x = gradlib.as_tensor(cupy.arange(6.0) - 2)
+    assert x.clamp_(x[:1].clone(), x[:1]).tolist() == [-2.0] * 6
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_each_part_of_a_complex_number_is_replaced(dtype):
+    x = drawn("float32" if dtype == "complex64" else "float64", (2, 12))[0].view(dtype)
+    for given in (x, x[:, ::2], x.reshape(-1)[4]):
+        expected, made = (gradlib.as_tensor(place(given)).nan_to_num(posinf=3) for place in (np.asarray, cupy.asarray))
+        assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(made.numpy(force=True), expected.numpy())
