@@ -22,14 +22,25 @@ LONGEST = 1024
 SERVED = {**CTYPES, **EXACT}
 """The dtypes of which there are kernels; sums and products of floats alone."""
 _BETTER = {"max": ">", "min": "<"}
-_FOLDS = {"sum": ("+", 0), "prod": ("*", 1)}
-_EACH = "for (unsigned k = lane; k < count; k += 32)"
+_FOLDS = {"sum": ("+", 0, "v"), "prod": ("*", 1, "v"), "nansum": ("+", 0, "v == v ? v : 0"), "nanmean": ("+", 0, "v == v ? v : 0")}
+"""By name the sign, what it begins with, and what each element v gives; the mean without NaN divides by how many are numbers."""
+EACH = "for (unsigned k = lane; k < count; k += 32)"
+"""The elements of a line that a thread of its warp takes."""
 _EXPONENTIALS = {
-    "softmax": f"{_EACH} out[k * inner] = ({{ctype}})(exp(({{computed}})line[k * inner] - top) / s);",
-    "log_softmax": f"{_EACH} out[k * inner] = ({{ctype}})(({{computed}})line[k * inner] - top - log(s));",
+    "softmax": f"{EACH} out[k * inner] = ({{ctype}})(exp(({{computed}})line[k * inner] - top) / s);",
+    "log_softmax": f"{EACH} out[k * inner] = ({{ctype}})(({{computed}})line[k * inner] - top - log(s));",
     "logsumexp": "if (lane == 0) z[o] = ({ctype})(log(s) + top);",
 }
 """What is written, given the largest element of a line and ``s``, the sum of the exponentials of all less that."""
+
+
+def entered(ctype: str) -> str:
+    """The beginning of a kernel in which a warp has a line of x, of every inner-th element: ``o`` counts the lines."""
+    return (
+        f"    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
+        "    if (o >= n) return;\n"
+        f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
+    )
 
 
 def source(char: str) -> str:
@@ -41,37 +52,38 @@ def source(char: str) -> str:
     """
     ctype = SERVED[char]
     computed = ctype if char in WHOLE or char in "il" else "float"
-    entered = (
-        f"    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
-        "    if (o >= n) return;\n"
-        f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
-    )
+    begun = entered(ctype)
     kernels = [HEADERS.get(char, "")]
     parameters = f"const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n"
-    for name, (sign, start) in _FOLDS.items() if char in CTYPES else ():
+    for name, (sign, start, value) in _FOLDS.items() if char in CTYPES else ():
+        counted, made = "", "s"
+        if name == "nanmean":  # as a quotient of two results, of which the sum is rounded first
+            counted = f"    by = 0;\n    {EACH} by += {computed}(line[k * inner]) == {computed}(line[k * inner]);\n"
+            counted += "    for (int bits = 16; bits; bits /= 2) by += __shfl_xor_sync(0xffffffffu, by, bits);\n"
+            made = f"{computed}({ctype}(s))"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
-            f"{entered}    {computed} s = {start};\n"
-            f"    for (unsigned k = lane; k < count; k += 32) s {sign}= {computed}(line[k * inner]);\n"
+            f"{begun}    {computed} s = {start};\n"
+            f"    {EACH} {{ const {computed} v = {computed}(line[k * inner]); s {sign}= {value}; }}\n"
             f"    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);\n"
-            f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n"
+            f"{counted}    if (lane == 0) z[o] = {ctype}({made} / by);\n}}\n"
         )
     for name, written in _EXPONENTIALS.items() if char in CTYPES else ():
         finite = "    if (!isfinite(top)) top = 0;\n" if name == "logsumexp" else ""
         target = "" if name == "logsumexp" else f"    {ctype}* const out = z + (line - x);\n"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, unsigned n) {{\n'
-            f"{entered}{target}    {computed} top = -{INFINITE}, s = 0;\n"
-            f"    {_EACH} top = fmax(top, ({computed})line[k * inner]);\n"
+            f"{begun}{target}    {computed} top = -{INFINITE}, s = 0;\n"
+            f"    {EACH} top = fmax(top, ({computed})line[k * inner]);\n"
             "    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));\n"
-            f"{finite}    {_EACH} s += exp(({computed})line[k * inner] - top);\n"
+            f"{finite}    {EACH} s += exp(({computed})line[k * inner] - top);\n"
             "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
             f"    {written.format(computed=computed, ctype=ctype)}\n}}\n"
         )
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
         kernels.append(
-            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n{entered}'
+            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n{begun}'
             f"    unsigned at = lane < count ? lane : 0;\n    {computed} best = ({computed})line[at * inner];\n"
             f"    auto meet = [&]({computed} other, unsigned k) {{\n"
             f"        if (best != best ? other != other && k < at : other != other || other {sign} best || (other == best && k < at)) {{\n"
@@ -98,7 +110,7 @@ def _kernel(name: str, char: str) -> Kernel:
 
 
 @lru_cache(4096)
-def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
+def plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
     """A reduction over ``axis`` (from 0; None for all): the result's shape, its size, and ``count, inner`` of `source`.
 
     Returns: None where there are no elements or too many, and where dimensions between the reduced ones stay.
@@ -115,15 +127,16 @@ def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, 
 
 
 def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, int] | None:
-    """An array for the result, and the rest of `_plan`; None where there is no kernel for this input."""
+    """An array for the result, and the rest of `plan`; None where there is no kernel for this input."""
     if input.dtype.char not in SERVED or not input._c_contiguous:
         return None
-    plan = _plan(input.shape, axis, keepdim)
-    return None if plan is None else (cupy().ndarray(plan[0], input.dtype), *plan[1:])
+    planned = plan(input.shape, axis, keepdim)
+    return None if planned is None else (cupy().ndarray(planned[0], input.dtype), *planned[1:])
 
 
 def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
-    """The sum ("sum", or the mean) or product ("prod") of a CuPy array of floats on the current device, in its dtype.
+    """The sum ("sum", or the mean), that without NaN ("nansum", "nanmean") or product ("prod") of a CuPy array of floats on the current
+    device, in its dtype.
 
     Args:
         axis: dimensions counted from 0, a number or a tuple of them; None for all.
@@ -144,10 +157,10 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
     Returns: None where there is no kernel for it.
     """
     char, data = input.dtype.char, input.data
-    plan = _plan(input.shape, axis, keepdim) if char in CTYPES and input.ndim and input._c_contiguous else None
-    if plan is None:
+    planned = plan(input.shape, axis, keepdim) if char in CTYPES and input.ndim and input._c_contiguous else None
+    if planned is None:
         return None
-    shape, n, count, inner = plan
+    shape, n, count, inner = planned
     out = cupy().ndarray(shape if name == "logsumexp" else input.shape, input.dtype)
     return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, count, inner, n) else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, moments
 from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.scatter import scatter_add
@@ -272,7 +272,14 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
     return result
 
 
-@op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule)
+def _normal_slope_on_device(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    return moments.normalised_slope(g[0], input, centre, rstd, dims) if g[1] is None and g[2] is None else None
+
+
+@op(
+    "other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule,
+    kernels={"out": moments.normalised, "input": _normal_slope_on_device},
+)  # fmt: skip
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
@@ -320,13 +327,15 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
     if not dtypes.is_floating_point(dtype):
         raise NotImplementedError(f"layer_norm is not implemented for {dtype}; convert it, for example with .float()")
     for name, value in (("weight", weight), ("bias", bias)):
+        if value is None:
+            continue
         given = raw(value)
-        if value is not None and given.shape != shape:
+        if given.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} and "
                 f"normalized_shape = {list(shape)}"
             )
-        if value is not None and given.dtype != dtype and not (dtype.itemsize == 2 and given.dtype == dtypes.float32):
+        if given.dtype != dtype and not (dtype.itemsize == 2 and given.dtype == dtypes.float32):
             raise RuntimeError(f"layer_norm: mixed dtype: {name} is {given.dtype}, input {dtype}; convert one with .to()")
     if sizes[max(len(sizes) - len(shape), 0) :] != shape:
         raise RuntimeError(

@@ -18,6 +18,7 @@ from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import extreme, folded, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
+from gradlib.core.compile import named
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
@@ -208,8 +209,19 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
     return back(total(xp, input, dim, keepdim) / count(input.shape, dim), input.dtype)
 
 
+def _folded_on_device(name: str) -> Any:
+    """A reduction of CuPy arrays in their own dtype."""
+
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if dtype is not None and dtypes.as_dtype(dtype) is not input.dtype:
+            return None
+        return folded(name, input, None if dim is None else axes(input.ndim, dim), keepdim)
+
+    return run
+
+
 @op(
-    "other", keyword_only=("dtype",), complex="explicit",
+    "other", keyword_only=("dtype",), complex="explicit", kernels={"out": _folded_on_device("nansum")},
     input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input),
     jvp=lambda t_input, input, dim, keepdim, dtype: sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=dtype),
 )  # fmt: skip
@@ -236,6 +248,27 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
     return back(total(xp, masked(xp, input == input, input), dim, keepdim), input.dtype, dtype)
 
 
+def _numbers(input: Any, like: Any, dim: Any, keepdim: bool) -> Any:
+    """How many elements are not NaN, to divide something by."""
+    return sum(input == input, dim, keepdim, dtype=like.dtype if like.dtype.itemsize > 2 else dtypes.float32)
+
+
+@op(
+    "other", complex="explicit", kernels={"out": _folded_on_device("nanmean")},
+    input=lambda g, input, dim, keepdim: spread(g / _numbers(input, g, dim, keepdim), input.shape, dim, keepdim) * (input == input),
+    jvp=lambda t_input, input, out, dim, keepdim: (
+        sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=out.dtype) / _numbers(input, out, dim, keepdim)
+    ),
+)  # fmt: skip
+def nanmean_op(xp: Namespace, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """``nanmean`` with all its arguments in place."""
+    summed = nansum.op.value(xp, input, dim, keepdim, dtype)  # type: ignore[attr-defined]
+    return (summed / _numbers(input, summed, dim, keepdim)).astype(summed.dtype, copy=False)
+
+
+_quotient = named(nanmean_op, "div")
+
+
 @composite
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
@@ -253,8 +286,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     for each in (given, wanted):
         if each is not None and each.kind in "biu":
             raise _indivisible("nanmean", each)
-    real = dtypes.to_real(wanted or given)
-    return nansum(input, dim, keepdim, dtype=dtype) / sum(input == input, dim, keepdim, dtype=real if real.itemsize > 2 else None)
+    return _quotient(input, dim, keepdim, dtype)
 
 
 # ---- products -----------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, moments
 from gradlib.backend.array import SMALL, Namespace, row_major, zero_d
 from gradlib.backend.sums import row_sums
 from gradlib.core.op import composite, op
@@ -82,7 +82,20 @@ def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: boo
     return g * (away * (2 / freedom if freedom else math.inf))
 
 
-@op("other", complex="explicit", input=_variance_rule)
+def _on_device(root: bool) -> Any:
+    """The variance of CuPy arrays, or its root."""
+
+    def run(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+        return moments.variance(input, None if dim is None else axes(input.ndim, dim), correction, keepdim, root)
+
+    return run
+
+
+def _slope_on_device(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return moments.variance_slope(g, input, None, None if dim is None else axes(input.ndim, dim), correction)
+
+
+@op("other", complex="explicit", input=_variance_rule, kernels={"out": _on_device(root=False), "input": _slope_on_device})
 def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``var`` with all its arguments in place."""
     return _variance(xp, input, dim, correction, keepdim).astype(dtypes.to_real(input.dtype), copy=False)
@@ -96,7 +109,11 @@ def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, k
     return _variance_rule(where_op(still, 0.0, g / where_op(still, 1.0, out * 2)), input, dim, correction, keepdim)
 
 
-@op("other", complex="explicit", input=_deviation_rule)
+def _deviation_slope_on_device(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return moments.variance_slope(g, input, out, None if dim is None else axes(input.ndim, dim), correction)
+
+
+@op("other", complex="explicit", input=_deviation_rule, kernels={"out": _on_device(root=True), "input": _deviation_slope_on_device})
 def std_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``std`` with all its arguments in place."""
     return xp.sqrt(_variance(xp, input, dim, correction, keepdim)).astype(dtypes.to_real(input.dtype), copy=False)

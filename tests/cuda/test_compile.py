@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from gradlib.backend import classes, copying, placing, pointwise, reducing, scanning, searching, sorting
+from gradlib.backend import classes, copying, formulas, moments, placing, pointwise, reducing, scanning, searching, sorting
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
@@ -160,8 +160,12 @@ SMALL = {
     "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
     "placing": placing.source(), "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
+    "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": pointwise.linspace_source("f"), "linspace, integers": pointwise.linspace_source("l"),
 }  # fmt: skip
+for _name, (_operands, _) in formulas.FORMULAS.items():
+    _kinds = "".join("v" if each in "gxyw" else "n" for each in _operands.split())
+    SMALL |= {_name: formulas.source(_name, "f", _kinds), f"{_name}, broadcast": formulas.source(_name, "d", _kinds.replace("v", "b"))}
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")

@@ -1,0 +1,158 @@
+"""Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both.
+
+They serve what those of `gradlib.backend.reducing` serve; half types are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.pointwise import CTYPES, HEADERS, THREADS, WHOLE
+from gradlib.backend.reducing import EACH, entered, plan
+
+_SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"
+_MEAN = f"""    T mean = 0;
+    {EACH} mean += T(line[k * inner]);
+    {_SUM.format("mean")}
+    mean /= count;
+"""
+_SQUARES = f"""    T s = 0;
+    {EACH} {{ const T away = T(line[k * inner]) - mean; s += away * away; }}
+    {_SUM.format("s")}
+"""
+_KERNELS = {
+    "variance": (
+        "T freedom, bool root",
+        f"""{_MEAN}{_SQUARES}    s /= freedom;
+    if (lane == 0) z[o] = E(root ? sqrt(s) : s);
+""",
+    ),
+    "variance_slope": (
+        "const E* g, bool one, const E* root, T scale",
+        f"""{_MEAN}    T factor = T(g[one ? 0 : o]);
+    if (root) {{ const T r = T(root[o]); factor = r == 0 ? T(0) : factor / (r * 2); }}
+    E* const out = z + (line - x);
+    {EACH} out[k * inner] = E(factor * ((T(line[k * inner]) - mean) * scale));
+""",
+    ),
+    "normalised": (
+        "T* centre, T* rstd, T eps",
+        f"""{_MEAN}{_SQUARES}    const T r = 1 / sqrt(s / count + eps);
+    if (lane == 0) {{ centre[o] = mean; rstd[o] = r; }}
+    {EACH} z[o * count + k] = E((T(line[k]) - mean) * r);
+""",
+    ),
+    "normalised_slope": (
+        "const E* g, bool one, const T* centre, const T* rstd",
+        f"""    const T c = centre[o], r = rstd[o];
+    const E* const from = one ? g : g + o * count;
+    T all = 0, along = 0;
+    {EACH} {{ const T d = T(from[one ? 0 : k]); all += d; along += d * ((T(line[k]) - c) * r); }}
+    {_SUM.format("all")}
+    {_SUM.format("along")}
+    all /= count;
+    along /= count;
+    {EACH} z[o * count + k] = E(r * (T(from[one ? 0 : k]) - all - (T(line[k]) - c) * r * along));
+""",
+    ),
+}
+"""By name, what a kernel takes beside x, z and the sizes, and what a warp does with a line, of every inner-th element of x.
+
+``one``: the gradient is one number for all elements. ``root``: whether the root is taken; the root, or null, for the gradient of either.
+"""
+_FORMATS = {"variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}", "normalised_slope": "P?PP"}
+
+
+def source(char: str) -> str:
+    """The kernels for elements of a dtype, E, which compute in T."""
+    ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
+    kernels = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {computed} T;\n"]
+    for name, (more, body) in _KERNELS.items():
+        head = f"const E* x, E* z, {more}, unsigned count, unsigned inner, unsigned n"
+        kernels.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{entered("E")}{body}}}\n')
+    return "".join(kernels)
+
+
+@cache
+def _module(char: str) -> Any:
+    return compiled(source(char))
+
+
+@cache
+def _kernel(name: str, char: str) -> Kernel:
+    formats = "PP" + _FORMATS[name].format(char if char in WHOLE else "f") + "III"
+    return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
+
+
+def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
+    return plan(input.shape, axis, keepdim) if input.dtype.char in CTYPES and input._c_contiguous else None
+
+
+def _is_one(g: Any, like: Array, size: int) -> bool | None:
+    """Whether a gradient is one number for so many elements; None for what no kernel serves."""
+    if type(g) is not type(like) or g.dtype is not like.dtype or g.size != size or g.data.device_id != like.data.device_id:
+        return None
+    return False if g._c_contiguous else None if any(g.strides) else True
+
+
+def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bool) -> Array | None:
+    """The variance of a CuPy array of floats on the current device over dimensions counted from 0 (None for all), or its root.
+
+    Returns: None where there is no kernel for it.
+    """
+    planned = _planned(input, axis, keepdim)
+    if planned is None:
+        return None
+    shape, n, count, inner = planned
+    out, data, char = cupy().ndarray(shape, input.dtype), input.data, input.dtype.char
+    values = (data.ptr, out.data.ptr, max(count - correction, 0), root, count, inner, n)
+    return out if _kernel("variance", char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correction: float) -> Array | None:
+    """The gradient for that of the variance or, where it is given, of its root; None where no kernel serves it."""
+    planned = _planned(input, axis, True)
+    if planned is None:
+        return None
+    _, n, count, inner = planned
+    freedom = count - correction
+    one = _is_one(g, input, n)
+    if one is None or (n == 1 and freedom <= 0) or (root is not None and not root._c_contiguous):
+        return None
+    out, data, char = cupy().ndarray(input.shape, input.dtype), input.data, input.dtype.char
+    scale = 2 / freedom if freedom else np.inf
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale, count, inner, n)
+    return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def normalised(input: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, Array, Array] | None:
+    """Each row of a CuPy array of floats, over its last dimensions, less its mean and divided by its deviation.
+
+    Returns: that, the means, and one over the deviations, in single at least; None where there is no kernel for it.
+    """
+    planned = _planned(input, dims, True)
+    if planned is None:
+        return None
+    shape, n, count, inner = planned
+    made, data, dtype = cupy().ndarray, input.data, input.dtype
+    wide = dtype if dtype.char in WHOLE else np.dtype("f")
+    out, centre, rstd = made(input.shape, dtype), made(shape, wide), made(shape, wide)
+    values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, count, inner, n)
+    return (out, centre, rstd) if _kernel("normalised", dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def normalised_slope(g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...]) -> Array | None:
+    """The gradient for that of the normalised rows; None where no kernel serves it."""
+    planned = _planned(input, dims, True)
+    one = None if planned is None else _is_one(g, input, input.size)
+    if planned is None or one is None:
+        return None
+    _, n, count, inner = planned
+    out, data = cupy().ndarray(input.shape, input.dtype), input.data
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, count, inner, n)
+    return out if _kernel("normalised_slope", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
