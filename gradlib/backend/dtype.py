@@ -130,7 +130,10 @@ def as_dtype(value: Any) -> np.dtype | None:
         return bfloat16()
     if not isinstance(value, (np.dtype, type, str)):
         raise TypeError(f"a dtype is gradlib.float32 or another, or its name; got {type(value).__name__}")
-    dtype = np.dtype(value).newbyteorder("=")
+    try:
+        dtype = np.dtype(value).newbyteorder("=")
+    except TypeError:
+        raise TypeError(f"a dtype is gradlib.float32 or another, or its name; got {value!r}") from None
     category(dtype)
     return bfloat16() if is_bfloat16(dtype) else _OWN.get(dtype, dtype)  # each dtype one object, which kernels ask for by identity
 

@@ -23,11 +23,19 @@ class NoSuchName(AttributeError):
         from difflib import get_close_matches
 
         known = getattr(self.obj, "__all__", None) or [name for name in dir(self.obj) if not name.startswith("_")]
-        near = get_close_matches(self.wanted, known, n=2)
-        return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?" if near else self.said
+        near = get_close_matches(self.wanted, known, n=2, cutoff=0.65)
+        if near:
+            return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?"
+        if getattr(self.obj, "__name__", "").removeprefix("gradlib").lstrip(".") in _TORCHS:
+            return f"{self.said}; what torch has and gradlib has not is in gradlib/docs/from_torch.md, with what to use instead"
+        return self.said
 
     def __reduce__(self) -> Any:
         return AttributeError, (str(self),)  # a pickled error need not find the module again
+
+
+_TORCHS = frozenset({"", "nn", "nn.functional", "utils", "optim", "func", "cuda", "autograd"})
+"""The packages whose names are torch's."""
 
 
 def suggest_names(package: str) -> None:

@@ -260,7 +260,7 @@ _WORDS = {
     "Literal['fro', 'nuc']": "'fro' or 'nuc'",
     "Dims": "int or tuple of ints",
     "Shape": "int or tuple of ints",
-    "DType": "dtype",
+    "DType": "dtype or its name",
     "Device": "device",
 }
 
@@ -284,7 +284,9 @@ def _class_name(value: Any) -> str:
 
 
 def _advice(kind: str, value: Any) -> str:
-    """What to do, where the value can be made what it is to be."""
+    """What to do, where the value can be made what it is to be; and a text that is no dtype's name."""
+    if kind.startswith("DType") and isinstance(value, str):
+        return f" {value!r}"
     if not kind.startswith(("Tensor", "Operand")):
         return ""
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):

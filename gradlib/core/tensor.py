@@ -186,10 +186,12 @@ class Tensor(Methods):
     _meta: TensorMeta | None
     _version_slot: Version | None
 
-    def __new__(cls, data: Any = ()) -> Tensor:
+    def __new__(cls, data: Any = (), *sizes: int) -> Tensor:
         self = object.__new__(cls)
         array = data._array if isinstance(data, Tensor) else data
-        if not arrays.is_array(array):
+        if sizes or type(data) in (int, Size):  # torch's older spelling of empty
+            array = np.empty((data, *sizes) if type(data) is int else data, dtypes.get_default_dtype())
+        elif not arrays.is_array(array):
             array = np.array(array, dtype=dtypes.get_default_dtype())
         fill(self, array)
         return self
@@ -644,14 +646,20 @@ class Tensor(Methods):
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
         return bool(self.item())
 
+    def _only(self) -> Any:
+        """``item`` as Python's conversions ask for it. Raises: ValueError when there is not exactly one element."""
+        if self._array.size != 1:
+            raise ValueError(f"only one element tensors can be converted to Python scalars, got shape {list(self._array.shape)}")
+        return self.item()
+
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only())
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:

@@ -24,6 +24,7 @@ from gradlib.cuda.graph_pools import graph_pool_handle as graph_pool_handle
 from gradlib.cuda.graphed_callables import make_graphed_callables as make_graphed_callables
 from gradlib.cuda.graphs import CUDAGraph as CUDAGraph, graph as graph
 from gradlib.cuda.memory import (
+    OutOfMemoryError as OutOfMemoryError,
     empty_cache as empty_cache,
     get_per_process_memory_fraction as get_per_process_memory_fraction,
     max_memory_allocated as max_memory_allocated,
@@ -61,8 +62,8 @@ from gradlib.cuda.streams import (
 from gradlib.cuda.user_kernel import Kernel as Kernel, kernel as kernel
 
 __all__ = [
-    "CUDAGraph", "CompileError", "Event", "ExternalStream", "Kernel", "Stream", "can_device_access_peer", "current_device",
-    "current_stream", "default_stream", "device", "device_count", "device_of", "elementwise", "empty_cache", "get_device_capability",
+    "CUDAGraph", "CompileError", "Event", "ExternalStream", "Kernel", "OutOfMemoryError", "Stream", "can_device_access_peer",
+    "current_device", "current_stream", "default_stream", "device", "device_count", "device_of", "elementwise", "empty_cache", "get_device_capability",
     "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all",
     "get_stream_from_external", "graph", "graph_pool_handle", "graphed", "init", "initial_seed", "is_available",
     "is_current_stream_capturing", "is_initialized", "kernel", "make_graphed_callables", "manual_seed", "manual_seed_all",

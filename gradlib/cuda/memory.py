@@ -133,6 +133,10 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     return found
 
 
+OutOfMemoryError = MemoryError
+"""What CuPy raises where a device has no memory left is one. torch's is a RuntimeError."""
+
+
 def empty_cache() -> None:
     """Return the memory that the pool holds and no array occupies to the devices. Without a GPU nothing happens.
 

@@ -88,7 +88,10 @@ def to(
             if rest and not isinstance(rest[0], bool):
                 dtype = rest.pop(0)
         else:
-            dtype = first
+            try:
+                dtype = dtypes.as_dtype(first)
+            except TypeError:
+                raise TypeError(f'to() takes a dtype, a device ("cpu", "cuda" or "cuda:N") or a Tensor, got {first!r}') from None
         if rest:
             non_blocking, copy = rest[0], rest[1] if len(rest) > 1 else copy
     array = input._array if isinstance(input, Tensor) else input

@@ -267,6 +267,8 @@ def check_options(**least: float) -> None:
     """Refuse options below zero, with torch's words."""
     words = {"lr": "learning rate", "eps": "epsilon value"}
     for name, value in least.items():
+        if isinstance(value, str):
+            raise TypeError(f"{name} is a number, got str {value!r}")
         if not float(value) >= 0.0:
             raise ValueError(f"Invalid {words.get(name, f'{name} value')}: {value}")
 

@@ -364,6 +364,8 @@ def test_what_cannot_be_optimised_is_refused():
         ):
             with pytest.raises(ValueError, match=text):
                 make()
+    with pytest.raises(TypeError, match=r"lr is a number, got str '0.1'"):
+        optim.SGD([x], lr="0.1")
     with pytest.raises(TypeError, match="dict"):
         optim.SGD([x]).add_param_group([x])
     bare = optim.Optimizer([x], {})
