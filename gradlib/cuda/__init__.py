@@ -63,7 +63,8 @@ from gradlib.cuda.user_kernel import Kernel as Kernel, kernel as kernel
 
 __all__ = [
     "CUDAGraph", "CompileError", "Event", "ExternalStream", "Kernel", "OutOfMemoryError", "Stream", "can_device_access_peer",
-    "current_device", "current_stream", "default_stream", "device", "device_count", "device_of", "elementwise", "empty_cache", "get_device_capability",
+    "current_device", "current_stream", "default_stream", "device", "device_count", "device_of", "elementwise", "empty_cache",
+    "get_device_capability",
     "get_device_name", "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all",
     "get_stream_from_external", "graph", "graph_pool_handle", "graphed", "init", "initial_seed", "is_available",
     "is_current_stream_capturing", "is_initialized", "kernel", "make_graphed_callables", "manual_seed", "manual_seed_all",

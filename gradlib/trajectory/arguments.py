@@ -196,7 +196,8 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
     target = (sizes.batch, 1 if one else sizes.horizon)
     if array.ndim > 2 or any(n not in (1, m) for n, m in zip(array.shape[::-1], target[::-1], strict=False)):
         rule = "one step length for each trajectory" if one else "dt[b, h] from step h-1 to h"
-        raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}")
+        advice = "; give one for each trajectory as dt[:, None]" if array.shape == (sizes.batch,) else ""
+        raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}{advice}")
     if array.ndim and device_index(array) != device_index(like):
         raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
     if type(array) is np.ndarray or check:  # a logical tensor of vmap holds an array of another type, without values
@@ -207,8 +208,7 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
         with np.errstate(all="ignore"):
             least, most = np.array(ends).astype(real)
         if not (least > 0 and np.isfinite(most)):
-            raise ValueError(
-                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)}, values from {ends[0]} to {ends[1]}, "
-                f"which in {real} are {least} to {most}"
-            )
+            values = f", values from {ends[0]} to {ends[1]}" if array.ndim else ""
+            rounded = f", which in {real} are {least} to {most}" if ends[0] > 0 and np.isfinite(ends[1]) else ""
+            raise ValueError(f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)}{values}{rounded}")
     return dt

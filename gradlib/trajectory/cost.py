@@ -27,7 +27,7 @@ from gradlib.trajectory.smoothness import wanted_of
 from gradlib.trajectory.state import JointLimits
 
 _NAMES = JointLimits._fields
-_NAME = "motion_cost"
+_NAME = "MotionCost"
 
 
 class MotionCost:
@@ -472,7 +472,7 @@ def _rule(
     return [*made, *_by_operations(cotangent, 1.0 if dt is None else dt, costs, aimed, options, parts)[5:]]
 
 
-@op("other", name=_NAME, sequence="parts", outputs=("cost", "by_p", "by_v", "by_a", "by_j", "by_dt"), differentiable=(0,),
+@op("other", name="motion_cost", sequence="parts", outputs=("cost", "by_p", "by_v", "by_a", "by_j", "by_dt"), differentiable=(0,),
     method=False, complex="none", dt=Joint(), parts=_rule)  # fmt: skip
 def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, bool], options: CostOptions, parts: Any) -> Any:
     """Cost (B,) and, where wanted, its gradients by the parts of the motion and by dt; those by references are another matter."""

@@ -60,7 +60,7 @@ def lay(terms: tuple[Term, ...], horizon: int, joints: int, dtype: np.dtype[Any]
     """
     ordered = sorted(terms, key=lambda term: term.state)
     if sum(term.state == PATH for term in ordered) > 1:
-        raise ValueError("motion_cost: a sum has one PathLengthCost, got more; add their weights instead")
+        raise ValueError("MotionCost: a sum has one PathLengthCost, got more; add their weights instead")
     made, targets = [], 0
     for term in ordered:
         last = -1
@@ -72,7 +72,7 @@ def lay(terms: tuple[Term, ...], horizon: int, joints: int, dtype: np.dtype[Any]
             weight = np.ascontiguousarray(np.broadcast_to(weight, (horizon, weight.shape[1])))
         made.append(Laid(term.state, term.power, term.timed, first, weight, lower, upper, last))
     if targets > 8:
-        raise ValueError(f"motion_cost: a sum has at most eight references and goals, got {targets}; add the others to the costs")
+        raise ValueError(f"MotionCost: a sum has at most eight references and goals, got {targets}; add the others to the costs")
     return made
 
 
@@ -83,7 +83,7 @@ def _table(term: Term, what: str, value: Any, horizon: int, joints: int, dtype: 
     joints = joints if term.state < TIME or (term.state == PATH and what != "weight") else 1
     if table.shape[0] not in (1, horizon) or table.shape[1] not in (1, joints):
         raise ValueError(
-            f"motion_cost: the {what} of {term.name} is a number or has shape ({joints},), ({horizon}, 1) or ({horizon}, {joints}), "
+            f"MotionCost: the {what} of {term.name} is a number or has shape ({joints},), ({horizon}, 1) or ({horizon}, {joints}), "
             f"got shape {np.shape(value)}"
         )
     return table

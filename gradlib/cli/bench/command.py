@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gradlib.backend.device import resolve
 from gradlib.cli.bench import compare, machine, peers, plot, table
 from gradlib.cli.bench.case import Case, Row
 from gradlib.cli.bench.runner import Runner
@@ -85,8 +86,11 @@ class _Job:
         self.suites = [name for name in NAMES if name in args.suites] if args.suites else list(NAMES)
         if unknown := sorted(set(args.suites) - set(NAMES)):
             raise ValueError(f"there is no suite {', '.join(unknown)}; there are {', '.join(NAMES)}")
-        if "cuda" in self.devices and (reason := peers.available("cupy", "cuda")):
-            raise ValueError(f"--device cuda needs CuPy, and {reason}; `gradlib info` says what this machine has")
+        if "cuda" in self.devices:
+            try:
+                resolve("cuda")
+            except RuntimeError as error:
+                raise ValueError(f"--device cuda: {error}") from error
         asked = args.peers.split(",") if args.peers else None
         if asked is not None and (unknown := sorted(set(asked) - set(peers.NAMES[1:]))):
             raise ValueError(f"--peers: nothing is known of {', '.join(unknown)}; there are {', '.join(peers.NAMES[1:])}")

@@ -33,6 +33,9 @@ def plan(
         return job.run(source, work, chunk, client, resume, [problems], progress)[0]  # type: ignore[list-item]
     if hasattr(problems, "data_vars"):
         return _dataset(problems, work, chunk, client, resume, progress)
+    if not isinstance(problems, (tuple, list)) or len(problems) != 2:
+        got = f"{type(problems).__name__} of {len(problems)}" if hasattr(problems, "__len__") else type(problems).__name__
+        raise InputError(f"problems must be a pair (start, goal) of arrays (N, joints), the name of a file or an xarray.Dataset; got {got}")
     start, goal = problems
     if hasattr(start, "dask") or hasattr(goal, "dask"):
         if folder:

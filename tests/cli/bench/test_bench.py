@@ -114,6 +114,16 @@ def test_input_that_cannot_be_used_is_refused_before_anything_runs(bench, argume
     assert "doubled" not in out
 
 
+def test_a_gpu_that_is_not_there_is_refused(bench, monkeypatch):
+    def none(place):
+        raise RuntimeError("no usable GPU was found")
+
+    monkeypatch.setattr(command, "resolve", none)
+    status, out, errors = bench("--device", "cuda")
+    assert (status, "doubled" in out) == (2, False)
+    assert "gradlib bench: --device cuda: no usable GPU was found" in errors
+
+
 def test_unknown_suite_is_refused(bench):
     status, _, errors = bench(suites=("overhead", "nope"))
     assert status == 2

@@ -71,6 +71,13 @@ def test_the_chunk_changes_no_bit_of_a_result(tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
+def test_problems_that_are_no_pair_are_refused() -> None:
+    start, _ = pairs(3)
+    for wrong, got in ((start, "ndarray of 3"), ((start,), "tuple of 1"), (None, "NoneType")):
+        with pytest.raises(InputError, match=rf"problems must be a pair \(start, goal\) .*; got {got}$"):
+            trajectory.plan_many(wrong, horizon=8)
+
+
 def test_problems_for_which_the_planner_raises_are_recorded_and_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     start, goal = pairs(5)
     plain, real = trajectory.plan_many((start, goal), horizon=8), solve.plan
