@@ -22,6 +22,8 @@ def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     A, (B,), *rest = args
     if level.holds(A) or A.ndim > 2:
         return perform(op, (physical(level, A), [physical(level, B)], *rest))
+    if B.ndim == 1:
+        return perform(op, (A, [B.value.mT], *rest)).mT
     size, columns = B.shape
     side_by_side = B.value.permute((1, 0, 2)).reshape((size, level.size * columns))
     made = perform(op, (A, [side_by_side], *rest))

@@ -328,7 +328,11 @@ def inner(input: Any, other: Any) -> Any:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
         )
-    return dot(input, other) if input.ndim == other.ndim == 1 else tensordot(input, other, dims=((-1,), (-1,)))
+    if input.ndim == 1:
+        return dot(input, other) if other.ndim == 1 else matmul(other, input)
+    if other.ndim < 3:
+        return matmul(input, other if other.ndim == 1 else other.mT)
+    return tensordot(input, other, dims=((-1,), (-1,)))
 
 
 def _left(g: Any, other: Any, input_shape: Shape) -> Any:

@@ -15,6 +15,7 @@ from tests.device import cupy, skip_module_without_cuda
 skip_module_without_cuda()
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
 
+L = gradlib.linalg
 DOUBLED = gradlib.cuda.elementwise("T x", "T z", "z = 2 * x", "doubled", derivative={"x": "2"})
 POINTWISE: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
@@ -60,6 +61,12 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "median": lambda x, **_: x.median(), "median, dim": lambda x, **_: x.median(-1), "bucketize": lambda y, r, **_: gradlib.bucketize(y, r),
     "searchsorted": lambda y, t, **_: gradlib.searchsorted(t, y[:2]), "isin": lambda y, r, **_: gradlib.isin(y, r),
     "unique": lambda y, **_: y.unique(),
+    "eigvalsh": lambda k, **_: L.eigvalsh(k), "svdvals": lambda k, **_: L.svdvals(k), "det": lambda q, **_: L.det(q),
+    "inv": lambda q, **_: L.inv(q), "solve": lambda q, x, **_: L.solve(q, x), "solve, vector": lambda q, c, **_: L.solve(q, c),
+    "solve_triangular": lambda q, x, **_: L.solve_triangular(q, x, upper=False), "cholesky": lambda q, **_: L.cholesky(q),
+    "qr": lambda q, **_: L.qr(q), "slogdet": lambda q, **_: L.slogdet(q), "norm": lambda x, **_: x.norm(), "bmm": lambda d, **_: d @ d,
+    "inner": lambda x, r, **_: gradlib.inner(x, r), "outer": lambda x, r, **_: r.outer(r), "kron": lambda x, y, **_: gradlib.kron(x, y),
+    "tensordot": lambda x, y, **_: gradlib.tensordot(x, y, ((1,), (1,))), "einsum": lambda x, y, **_: gradlib.einsum("ij,kj->ik", x, y),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 THEIRS = (
@@ -80,6 +87,10 @@ def operands() -> dict[str, Any]:
         "t": y[:2].clone(),
         "b": y.bfloat16(),
         "g": y.half(),
+        "q": gradlib.eye(4, device="cuda").requires_grad_(),
+        "k": gradlib.eye(4, device="cuda"),
+        "c": gradlib.ones(4, device="cuda"),
+        "d": gradlib.ones(2, 3, 3, device="cuda", requires_grad=True),
     }
 
 

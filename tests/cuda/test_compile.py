@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from gradlib.backend import classes, copying, formulas, moments, placing, pointwise, reducing, scanning, searching, sorting
+from gradlib.backend import classes, copying, formulas, matrices, moments, placing, pointwise, reducing, scanning, searching, sorting
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
@@ -156,7 +156,7 @@ def test_nvrtc_reports_an_error():
 
 SMALL = {
     "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
-    "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
+    "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"), "matrices": matrices.source("F"),
     "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
     "placing": placing.source(), "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import all_finite, failures_seen, has_nan
+from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
@@ -82,7 +82,8 @@ def cholesky_op(xp: Any, A: Any) -> Any:
     else:
         with failures_seen(xp):
             L = attempt("cholesky", advice, xp.linalg.cholesky, A)
-        broken = bool(xp.isnan(L[_LAST]).any())
+        last = L[_LAST].real
+        broken = bool((last != last).any() if L.ndim > 2 else last != last) if L.size else False
     if broken:  # the last pivot is NaN where any is: LAPACK may take NaN for a positive one
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
     return L
@@ -210,20 +211,15 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 )  # fmt: skip
 def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
-    (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, read=_one_triangle(xp, A, UPLO))
+    (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, part=UPLO)
     return nan_where(broken, values, vectors)
 
 
 @op("none", promote=matrices("eigh", square=True), also=("A",))
 def eigvalsh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues alone, where no gradient is wanted."""
-    values, broken = iterate("eigh", xp.linalg.eigvalsh, A, UPLO, read=_one_triangle(xp, A, UPLO))
+    values, broken = iterate("eigh", xp.linalg.eigvalsh, A, UPLO, part=UPLO)
     return nan_where(broken, values)
-
-
-def _one_triangle(xp: Any, A: Any, UPLO: str) -> Any:
-    """The triangle that is read, to be asked whether it is finite; all of A where that is, as it mostly is, or where A is no matrix."""
-    return A if A.ndim < 2 or (xp is np and all_finite(A)) else xp.tril(A) if UPLO == "L" else xp.triu(A)
 
 
 _TRIANGLES = {"L": "L", "U": "U", "l": "L", "u": "U"}
@@ -389,6 +385,9 @@ def qr_complete(xp: Any, A: Any) -> Any:
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A, mode="complete"))
 
 
+_TO_SPLIT = matrices("qr")
+
+
 @composite(method=False)
 def qr(A: Any, mode: str = "reduced") -> Any:
     """The decomposition A = Q R into orthonormal columns and an upper triangle.
@@ -407,7 +406,7 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'")
-    matrices("qr")([A])
+    _TO_SPLIT([A])
     rows, columns = A.shape[-2:]
     if mode == "complete" and rows > columns:
         return QR(*qr_complete(A))

@@ -93,7 +93,7 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
     if ord == 0:
         return total(xp, size != 0, dim, keepdim).astype(real)
     size = size.astype(_at_least_single(size.dtype), copy=False)
-    return back(total(xp, size if ord == 1 else size**ord, dim, keepdim) ** (1 / ord), real)
+    return back(total(xp, size, dim, keepdim) if ord == 1 else total(xp, size**ord, dim, keepdim) ** (1 / ord), real)
 
 
 def _wider(dtype: Any, wanted: Any) -> Any:
@@ -125,6 +125,9 @@ def _cast(A: Any, dtype: Any) -> Any:
     return A.to(dtype) if isinstance(A, Tensor) else A.astype(dtypes.as_dtype(dtype))
 
 
+_IN_FULL, _IN_ANY = matrices("matrix_norm"), matrices("matrix_norm", low_precision=True)
+
+
 @composite(method=False)
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A norm of matrices.
@@ -145,23 +148,24 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     """
     if ord not in ("fro", "nuc", 1, 2, math.inf, -1, -2, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported; there are 'fro', 'nuc', 1, 2, inf, -1, -2 and -inf")
-    matrices("matrix_norm", low_precision=ord not in ("nuc", 2, -2))([A])
+    (_IN_FULL if ord in ("nuc", 2, -2) else _IN_ANY)([A])
     if not isinstance(dim, Sequence) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
-    row, column = (wrap_dim(d, A.ndim) for d in dim)
+    row, column = wrap_dim(dim[0], A.ndim), wrap_dim(dim[1], A.ndim)
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)}")
-    A = _cast(A, dtype)
+    if dtype is not None:
+        A = _cast(A, dtype)
     if ord == "fro":
         return vector_norm(A, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):
-        S = svdvals(movedim(A, (row, column), (-2, -1)))
+        S = svdvals(A if (row, column) == (A.ndim - 2, A.ndim - 1) else movedim(A, (row, column), (-2, -1)))
         made = sum(S, -1) if ord == "nuc" or (ord == 2 and not S.shape[-1]) else amax(S, -1) if ord == 2 else amin(S, -1)
     else:
         summed, left = (row, column) if math.fabs(ord) == 1 else (column, row)
-        sums = sum(abs(A), summed, True)
-        made = (sum if ord > 0 and not sums.shape[left] else amax if ord > 0 else amin)(sums, left, True)
-        return made if keepdim else made.reshape(tuple(n for d, n in enumerate(made.shape) if d not in (row, column)))
+        sums = sum(abs(A), summed, keepdim)
+        left -= not keepdim and summed < left
+        return (sum if ord > 0 and not sums.shape[left] else amax if ord > 0 else amin)(sums, left, keepdim)
     return made.reshape(tuple(1 if d in (row, column) else n for d, n in enumerate(A.shape))) if keepdim else made
 
 

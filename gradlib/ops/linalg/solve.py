@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
+from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
@@ -41,16 +42,32 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
-    X = _by_blas(A, B, upper, unitriangular) if xp is np and A.ndim == 2 and B.size else None
+    if xp is not np:
+        return _triangle_on_device(xp, A, B, upper, unitriangular)
+    X = _by_blas(A, B, upper, unitriangular) if A.ndim == 2 and B.size else None
     if X is not None and all_finite(X):
         return X
     if unitriangular:
-        A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
+        A = np.where(np.eye(A.shape[-1], dtype=bool), 1, A)
     try:
-        X = _by_halves(xp, A, B, upper)
+        X = _by_halves(A, B, upper)
     except np.linalg.LinAlgError:
         return _substituted(A, B, upper)
-    return X if xp is not np or all_finite(X) else _substituted(A, B, upper)
+    return X if all_finite(X) else _substituted(A, B, upper)
+
+
+def _triangle_on_device(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+    """The same of CuPy arrays: by a kernel of gradlib's, cuBLAS, or of many large matrices a decomposition of their triangles."""
+    made = triangle_solved(A, B, upper, unitriangular)
+    if made is not None:
+        return made
+    if A.ndim == 2 and B.size:
+        from cupyx.scipy.linalg import solve_triangular as by_cublas
+
+        return by_cublas(A, B, lower=not upper, unit_diagonal=unitriangular)
+    if unitriangular:
+        A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
+    return xp.linalg.solve(triu(A) if upper else tril(A), B)
 
 
 def _by_blas(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
@@ -65,18 +82,18 @@ def _by_blas(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
 _BLAS_SOLVERS = {"f": "strsm", "d": "dtrsm", "F": "ctrsm", "D": "ztrsm"}
 
 
-def _by_halves(xp: Any, A: Any, B: Any, upper: bool) -> Any:
+def _by_halves(A: Any, B: Any, upper: bool) -> Any:
     """The same of regular matrices: of large ones half the rows, whose product with the rest leaves a system for the other half.
 
     NumPy has no solver for triangles, so without SciPy most of the work is to be in products.
     """
     size = A.shape[-1]
-    if size <= _LARGE or xp is not np:
-        return xp.linalg.solve(triu(A) if upper else tril(A), B)
+    if size <= _LARGE:
+        return np.linalg.solve(triu(A) if upper else tril(A), B)
     low, high = slice(size // 2), slice(size // 2, None)
     first, rest = (high, low) if upper else (low, high)
-    known = _by_halves(xp, A[..., first, first], B[..., first, :], upper)
-    other = _by_halves(xp, A[..., rest, rest], B[..., rest, :] - A[..., rest, first] @ known, upper)
+    known = _by_halves(A[..., first, first], B[..., first, :], upper)
+    other = _by_halves(A[..., rest, rest], B[..., rest, :] - A[..., rest, first] @ known, upper)
     return np.concatenate((other, known) if upper else (known, other), -2)
 
 
@@ -142,7 +159,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 # ---- inverses ----------------------------------------------------------------------------------------------------------------
 
 
-def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) -> Any:
+def _attempt_regular(xp: Any, name: str, advice: str, function: Any, A: Any, *rest: Any) -> Any:
     """``attempt``; but matrices that hold NaN are no singular ones, as which LAPACK reports some: their result is NaN.
 
     Where elimination in a matrix that is not finite (on the CPU) met NaN, it leaves NaN in those rows only to which its pivots led it;
@@ -150,7 +167,7 @@ def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) 
     """
     try:
         made = attempt(name, advice, function, A, *rest)
-        if namespace(A) is not np or all_finite(made):
+        if xp is not np or all_finite(made):
             return made
         unknown = (np.isnan(made).any((-2, -1)) & ~np.isfinite(A).all((-2, -1)))[..., None, None]
     except LinAlgError:
@@ -174,7 +191,7 @@ def inv(xp: Any, A: Any) -> Any:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.5000]])
     """
-    return _attempt_regular("inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
+    return _attempt_regular(xp, "inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
 
 
 @composite
@@ -205,25 +222,26 @@ def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
     return ((back - A @ K) @ P) @ Ph - adjoint(K @ P) + PhK - (PhK @ P) @ A
 
 
-@op(
-    "other", promote=matrices("pinv"), outputs=("out", "singular_values"), differentiable=(0,), complex="explicit",
-    A=_pinv_slope,
-)  # fmt: skip
+@op("other", outputs=("out", "singular_values"), differentiable=(0,), complex="explicit", A=_pinv_slope)
 def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
     if hermitian:
         (values, U), broken = iterate("pinv", xp.linalg.eigh, A)
-        Vh, size = (U.conj() if U.dtype.kind == "c" else U).mT, xp.abs(values)
+        V, turned = U, False
     else:
         (U, values, Vh), broken = iterate("pinv", xp.linalg.svd, A, False)
-        size = values
-    values, size = nan_where(broken, values, size)
+        V, turned = Vh.mT, Vh.dtype.kind == "c"
+    back = (U.conj() if U.dtype.kind == "c" else U).mT
+    left = scaled_by_reciprocals(V, values, broken, atol, rtol, turned) if xp is not np and broken is not None else None
+    if left is not None:
+        return xp.matmul(left, back), values
+    values = nan_where(broken, values)
+    size = xp.abs(values) if hermitian else values
     largest = size.max(-1, keepdims=True) if size.shape[-1] else size.sum(-1, keepdims=True)
     bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * largest)
     kept = size > bound
     reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
-    left = (Vh.conj() if Vh.dtype.kind == "c" else Vh).mT * reciprocal[..., None, :]
-    inverse = xp.matmul(left, (U.conj() if U.dtype.kind == "c" else U).mT)
+    inverse = xp.matmul((V.conj() if turned else V) * reciprocal[..., None, :], back)
     return inverse if broken is None else xp.where(broken[..., None, None], nan_of(inverse.dtype), inverse), values
 
 
@@ -239,6 +257,9 @@ def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
         else:
             rtol = default if atol <= 0 else 0.0
     return (0.0 if atol is None else raw(atol)), raw(rtol)
+
+
+_TO_INVERT, _SQUARE_TO_INVERT = matrices("pinv"), matrices("pinv", square=True)
 
 
 @composite(method=False)
@@ -258,7 +279,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
         >>> gradlib.linalg.pinv(gradlib.tensor([[2.0], [0.0]]))
         tensor([[0.5000, 0.0000]])
     """
-    matrices("pinv", square=hermitian)([A])
+    (_SQUARE_TO_INVERT if hermitian else _TO_INVERT)([A])
     return pinv_op(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
 
 
@@ -282,16 +303,22 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
     inner = solve_op(A.mT, [g])
-    return [None if out is None else -(inner @ out.mT), inner]
+    if out is None:
+        return [None, inner]
+    return [-(inner @ out.mT) if g.ndim == A.ndim else -(inner[..., None] * out[..., None, :]), inner]
 
 
-_square_and_more = matrices("solve", square=True)
+_square_and_more = matrices("solve", square=True, vectors=True)
 
 
 @op("other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes)
 def solve_op(xp: Any, A: Any, B: Any) -> Any:
-    """The X of A X = B; B is a list of one."""
-    return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, A, *B)
+    """The X of A X = B; B is a list of one, of matrices or of vectors."""
+    (B,) = B
+    vector = B.ndim < A.ndim
+    advice = "A must not be singular; linalg.lstsq finds the nearest solution."
+    made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B[..., None] if vector else B)
+    return made[..., 0] if vector else made
 
 
 @composite(method=False)
@@ -310,14 +337,20 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         >>> gradlib.linalg.solve(2 * gradlib.eye(2), gradlib.tensor([2.0, 4.0]))
         tensor([1., 2.])
     """
-    _square_and_more([A])
-    a, b = raw(A).shape, raw(B).shape
+    a, b = A.shape, B.shape
+    if len(a) < 2 or a[-1] != a[-2]:
+        _square_and_more([A])
     vector = len(b) == 1 or b == a[:-1]
     if vector and not left:
         raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(a)} and {list(b)})")
+    if vector and b == a[:-1]:
+        return solve_op(A, [B])
     A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
     X = solve_op(A, [B]) if left else solve_op(A.mT, [B.mT]).mT
     return X[..., 0] if vector else X
+
+
+_TO_FIT = matrices("lstsq")
 
 
 @composite(method=False)
@@ -338,7 +371,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         >>> gradlib.linalg.lstsq(gradlib.tensor([[1.0], [1.0]]), gradlib.tensor([[1.0], [3.0]])).solution
         tensor([[2.0000]])
     """
-    matrices("lstsq")([A])
+    _TO_FIT([A])
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
