@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line of `gradlib`: one subparser for each subcommand, whose function it leaves in ``run``."""
     result = argparse.ArgumentParser(prog="gradlib", description="Autograd on NumPy and CuPy arrays: its ready-made jobs.")
     result.add_argument("--version", action="version", version=f"gradlib {__version__}")
-    commands = result.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = result.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_parser(commands)
     return result
@@ -40,7 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = files.placed()
     try:
         try:
-            args = parser().parse_args(argv)
+            known = parser()
+            args = known.parse_args(argv)
+            if "run" not in args:  # no command was named
+                known.print_help(sys.stderr)
+                return 2
             return args.run(args)
         finally:
             sys.stdout.flush()  # so that output which cannot be written fails here, not at exit

@@ -237,7 +237,8 @@ def test_options_out_of_range_are_usage_errors(run, arguments, capsys):
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_version_and_help(capsys):
+def test_version_and_help(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     for arguments, text in (
         (["--version"], f"gradlib {gradlib.__version__}"),
         (["--help"], "trajopt"),
@@ -246,10 +247,11 @@ def test_version_and_help(capsys):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 0
-        assert text in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main([])
-    assert stop.value.code == 2
+        text_of = capsys.readouterr().out
+        assert text in text_of
+        assert max(map(len, text_of.splitlines())) <= 80  # a title of options is not wrapped
+    assert main([]) == 2
+    assert "plan robot joint motions" in capsys.readouterr().err
 
 
 def in_a_process(tmp_path, stdout):

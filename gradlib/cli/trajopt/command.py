@@ -32,18 +32,26 @@ SIGTERM ended it (the results are all there, or none). No result is written over
 A file of limits holds lower, upper, velocity, acceleration and jerk, each one number for all joints, a list with one for each, or a
 mapping by joint; and joints: joint by joint, which goes before one number for all. MoveIt's joint_limits.yaml is such a file. Example:
 
-  acceleration: 10                       # rad/s^2, or m/s^2 for a prismatic joint
+  acceleration: 10  # rad/s^2, or m/s^2 for a prismatic joint
   jerk: [5000, 5000, 6000, 6000, 6000, 7000, 7000]
   joints:
     panda_joint1: {velocity: 1.5, acceleration: 5}
 """
 
 
+class _Paragraphs(argparse.HelpFormatter):
+    """Wraps each paragraph to the terminal, and leaves an indented one as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts = text.strip("\n").split("\n\n")
+        return "\n\n".join(part if part.startswith(" ") else super(_Paragraphs, self)._fill_text(part, width, indent) for part in parts)
+
+
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """Add `trajopt` to the command line of `gradlib`."""
     parser = commands.add_parser(
         "trajopt", help="plan robot joint motions", description=_DESCRIPTION, epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Paragraphs,
     )  # fmt: skip
     who = parser.add_argument_group("robot")
     who.add_argument("--urdf", metavar="FILE", help="the robot; position and velocity limits are in it (default: Franka Emika Panda)")
