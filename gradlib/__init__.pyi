@@ -704,7 +704,7 @@ def atleast_3d(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def atleast_3d(input: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m).
+    """``addmm`` for batches of matrices.
 
     Args:
         input: broadcasts to (B, n, p).
@@ -1897,7 +1897,7 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
         input: any shape and dtype.
         dim: the dimension.
         index: (k,) of int64 or int32.
-    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers.
+    Raises: IndexError for places outside (on the CPU) and an index that is no vector, RuntimeError for one of no integers.
     Source: torch.index_select.
     Example:
         >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))

@@ -476,7 +476,7 @@ class Methods:
         """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``."""
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m)."""
+        """``addmm`` for batches of matrices."""
 
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``baddbmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -86,8 +86,8 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
     known = {*spec.inputs, *spec.outputs, *spec.numbers, *(f"grad_{name}" for name in spec.outputs)}
     if unknown := set(names) - known - set().union(*(shape.names for shape in spec.shapes.values())):
         raise ValueError(
-            f"{spec.name}: adjoint asks for {sorted(unknown)}; there are {', '.join(sorted(known))}. Rename its parameters, or wrap it "
-            "in a function that has these names"
+            f"{spec.name}: adjoint asks for {sorted(unknown)}; there are {', '.join(sorted(known))}. Rename its parameters (for what CuPy "
+            "made by parameters=), or wrap it in a function that has these names"
         )
     targets = tuple(name for name in spec.inputs if name not in constant and not is_integer(spec, name))
     outputs = getattr(function, "outputs", None)

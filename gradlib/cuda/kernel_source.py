@@ -22,6 +22,8 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
         ValueError: name or parameters are needed.
         FileNotFoundError: no such file.
     """
+    if parameters is not None and isinstance(given, (str, Path)):
+        raise ValueError("parameters declares an object of CuPy's; a text or a file is declared by itself: change its parameters")
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".cu")):
         path = Path(given).resolve()
         source = Source(path.read_text(encoding="utf-8"), str(path), folder=str(path.parent), flags=options)

@@ -161,6 +161,10 @@ def as_stream(stream: Any) -> Stream:
     """A stream of any library as a Stream. Raises: TypeError for what is no stream."""
     if isinstance(stream, Stream):
         return stream
+    if isinstance(stream, int):
+        raise TypeError(
+            f"a stream is a gradlib.cuda.Stream, or another library's, got int {stream}; ExternalStream({stream}) is that of a handle"
+        )
     index = getattr(stream, "device_id", None)  # CuPy's
     if index is None:
         place = getattr(stream, "device", None)

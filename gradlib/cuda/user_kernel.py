@@ -48,7 +48,8 @@ class Kernel:
         self.__name__ = self.__qualname__ = spec.name
         self.__doc__ = f"``{spec.name}({', '.join(spec.arguments)}) -> {', '.join(spec.outputs)}``, a CUDA kernel of {spec.source}."
         self.jvp = self._tangents(jvp)
-        self.differentiable = 0 if adjoint is None else 2 if linear or callable(adjoint) else 1
+        again = 0 if isinstance(adjoint, str) else getattr(adjoint, "differentiable", 2)
+        self.differentiable = 0 if adjoint is None else 2 if linear else min(2, 1 + again)
         self.generic = any(kind == "typename" for kind, _ in spec.declared.template) and "<" not in spec.kernel
         implementation = Implementation(spec, host)
         derivative = rule if rule is not None else self._derivative(adjoint, host_adjoint)
@@ -228,7 +229,8 @@ def kernel(
         block: the number of threads per block.
         shared: bytes of dynamic shared memory.
         options: for the compiler, such as ``("--use_fast_math",)``.
-        parameters: the declaration, such as ``"const float* x, float* y, int n"``, for an object of CuPy's that has no source.
+        parameters: the declaration, such as ``"const float* x, float* y, int n"``, of an object of CuPy's: where there is no source, or its
+            names and consts are not as they are to be here.
     Returns: the operation, called with the inputs and numbers in the kernel's order; its method ``check`` tests it.
     Raises: ValueError if declaration, shapes and names contradict each other, TypeError for a source, adjoint or shape of another type;
         when called, CompileError that shows the lines.

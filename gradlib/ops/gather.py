@@ -158,7 +158,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         input: any shape and dtype.
         dim: the dimension.
         index: (k,) of int64 or int32.
-    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers.
+    Raises: IndexError for places outside (on the CPU) and an index that is no vector, RuntimeError for one of no integers.
     Source: torch.index_select.
     Example:
         >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))

@@ -379,7 +379,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
 @composite(inplace=True)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m).
+    """``addmm`` for batches of matrices.
 
     Args:
         input: broadcasts to (B, n, p).

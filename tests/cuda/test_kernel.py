@@ -432,6 +432,12 @@ def test_kernels_of_cupy_are_taken_as_they_are():
         y = given(x)
         (g,) = gradlib.autograd.grad(y.sum(), x)
         assert (y.tolist(), g.tolist()) == ([2.0] * 3, [2.0] * 3)
+    other = cupy.RawKernel(TWICE.replace("const ", ""), "twice")  # its adjoint is itself, under other names
+    adjoint = kernel(other, parameters="const float* grad_y, float* grad_x, int n", shapes={"grad_y": "*n"})
+    given = kernel(other, parameters="const float* x, float* y, int n", shapes={"x": "*n"}, adjoint=adjoint)
+    assert given.check(x) == ("gradcheck",)
+    with pytest.raises(ValueError, match="parameters declares an object of CuPy's"):
+        kernel(TWICE, parameters="const float* x, float* y, int n")
     made = kernel(module, "softplus<float>", shapes={"x": "*n"})(x.detach(), 1.0)
     np.testing.assert_allclose(made.cpu().numpy(), np.log1p(np.exp(np.ones(3, np.float32))), rtol=1e-6)
     with pytest.raises(ValueError, match="a RawModule holds several kernels"):

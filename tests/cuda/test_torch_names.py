@@ -72,6 +72,7 @@ def test_a_device_is_current_within_its_context():
         (lambda: cuda.synchronize(gradlib.device("cpu")), ValueError, "Expected a cuda device, but got: cpu"),
         (lambda: cuda.set_device(None), ValueError, "Expected a device index"),
         (lambda: cuda.Stream(priority="high"), TypeError, "priority is an int, got str"),
+        (lambda: cuda.stream(3), TypeError, r"got int 3; ExternalStream\(3\) is that of a handle"),
         (lambda: cuda.stream(3.5), TypeError, "one of CuPy or an object with __cuda_stream__, got float"),
         (lambda: cuda.Event(interprocess=True), RuntimeError, "not shared between processes"),
         (lambda: cuda.set_per_process_memory_fraction(1), TypeError, "must be `float`"),
