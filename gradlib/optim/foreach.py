@@ -23,7 +23,7 @@ Update = Callable[[Tensor, Array, dict[str, Any]], None]
 Rule = Callable[[State, dict[str, Any]], "fused.Rule | None"]
 """How an optimiser tells of a step in one launch, by the joined state as it was before; None where its kernel does not do it."""
 
-_NUMBERS = frozenset(("eta", "mu", "mu_product", "step"))
+NUMBERS = frozenset(("eta", "mu", "mu_product", "step"))
 """What states hold once for a whole parameter: Python's numbers, or Tensors where they are kept on the device."""
 
 _CACHED = 1 << 15
@@ -49,13 +49,13 @@ class Joined:
         self.state: State = {}
         """The state of all."""
         for name, item in states[0].items():
-            self.state[name] = item if name in _NUMBERS else self._joined([state[name]._array for state in states])
+            self.state[name] = item if name in NUMBERS else self._joined([state[name]._array for state in states])
         self.given: list[list[tuple[str, Tensor]]] = []
         self._give()
 
     def is_current(self, values: Sequence[Tensor], states: dict[Tensor, State]) -> bool:
         """Whether these are the parameters, as they were, and nobody has put anything else into their states."""
-        numbers = [(name, item) for name, item in self.state.items() if name in _NUMBERS]
+        numbers = [(name, item) for name, item in self.state.items() if name in NUMBERS]
         for value, own, like, state, given in zip(values, self.values, self.likes, self.states, self.given, strict=True):
             if value is not own:
                 return False
@@ -89,9 +89,9 @@ class Joined:
             update(all_together, gradient, group)
         finally:
             self.state = states.pop(all_together)
-        if any(before.get(name) is not item for name, item in self.state.items() if name not in _NUMBERS):
+        if any(before.get(name) is not item for name, item in self.state.items() if name not in NUMBERS):
             self._give()
-        for name in _NUMBERS & self.state.keys():
+        for name in NUMBERS & self.state.keys():
             for state in self.states:
                 state[name] = self.state[name]
         for value, piece in zip(self.values, self._pieces(all_together._array), strict=True):
@@ -110,7 +110,7 @@ class Joined:
         """Put views into the joined state into each parameter's own."""
         self.given = [[] for _ in self.values]
         for name, item in self.state.items():
-            if name in _NUMBERS:
+            if name in NUMBERS:
                 continue
             for value, state, given, piece in zip(self.values, self.states, self.given, self._pieces(item._array), strict=True):
                 shape = value._array.shape
@@ -171,5 +171,5 @@ def _kinds(values: Sequence[Tensor], states: Any) -> list[list[Tensor]]:
 def _kind(value: Tensor, state: State) -> tuple[Any, ...]:
     """The key that parameters share when they are joined: dtypes, device, the names in their states, and the numbers there."""
     array = value._array
-    numbers = [(name, id(item) if isinstance(item, Tensor) else item) for name, item in state.items() if name in _NUMBERS]
+    numbers = [(name, id(item) if isinstance(item, Tensor) else item) for name, item in state.items() if name in NUMBERS]
     return array.dtype, device_index(array), _gradient(value).dtype, tuple(state), tuple(numbers)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of, zeros_like
 from gradlib.core.grad_mode import enable_grad, no_grad
-from gradlib.core.tensor import wrap
+from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim.line_search import Point, strong_wolfe
 from gradlib.optim.optimizer import Closure, Optimizer, real, write
 
@@ -65,6 +65,12 @@ class LBFGS(Optimizer):
         places = {str(value.device) for value in self._all_params()}
         if len(places) > 1:
             raise ValueError(f"LBFGS makes one vector of its parameters, which therefore lie on one device; got {sorted(places)}")
+
+    _keeps_real = False
+
+    def _loaded(self, item: Any, value: Tensor) -> Any:
+        """A saved entry: vectors of all parameters, and numbers, which torch saves as tensors of no dimensions."""
+        return item.item() if isinstance(item, Tensor) and item.ndim == 0 else super()._loaded(item, value)
 
     def _step(self, closure: Closure | None) -> Any:
         if closure is None:

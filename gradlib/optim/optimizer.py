@@ -146,12 +146,16 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """The state by number of the parameter, and the groups with numbers for parameters.
 
-        Returns: {"state": {number: state}, "param_groups": [group]}, sharing the state's tensors.
+        Returns: {"state": {number: state}, "param_groups": [group]}, sharing the state's tensors; those of a complex parameter, which
+            are kept as real numbers, are complex there, as torch's are.
         Source: torch.optim.Optimizer.state_dict.
         """
         numbers = {id(value): i for i, value in enumerate(self._all_params())}
         groups = [{**group, "params": [numbers[id(value)] for value in group["params"]]} for group in self.param_groups]
-        state = {numbers[id(value)]: entry for value, entry in self.state.items()}
+        state = {
+            numbers[id(value)]: {name: self._saved(item, value) for name, item in entry.items()} if value.is_complex() else entry
+            for value, entry in self.state.items()
+        }
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -167,6 +171,7 @@ class Optimizer:
         if len(groups) != len(self.param_groups):
             raise ValueError(f"loaded state dict has a different number of parameter groups: {len(groups)}, here {len(self.param_groups)}")
         values: dict[int, Tensor] = {}
+        capturable: set[int] = set()
         for group, own in zip(groups, self.param_groups, strict=True):
             if len(group["params"]) != len(own["params"]):
                 raise ValueError(
@@ -174,11 +179,41 @@ class Optimizer:
                     f"{len(group['params'])}, here {len(own['params'])}"
                 )
             values.update(zip(group["params"], own["params"], strict=True))
+            if group.get("capturable"):
+                capturable.update(group["params"])
             group["params"] = own["params"]
+            for name, default in self.defaults.items():
+                group.setdefault(name, default)
         self.param_groups = groups
         self.state = defaultdict(dict)
         for number, entry in saved["state"].items():
-            self.state[values[number]] = {name: _fitted(item, values[number], cast=name != "step") for name, item in entry.items()}
+            value = values[number]
+            self.state[value] = {
+                name: _number(item, value, number in capturable) if name in foreach.NUMBERS else self._loaded(item, value)
+                for name, item in entry.items()
+            }
+
+    _keeps_real = True
+    """Whether the state of a complex parameter is that of its real and imaginary parts."""
+
+    def _saved(self, item: Any, value: Tensor) -> Any:
+        """An entry of a complex parameter's state as `state_dict` has it: complex, as torch's is."""
+        if not self._keeps_real or not isinstance(item, Tensor) or item._array.size != 2 * value._array.size:
+            return item
+        return wrap(item._array.view(value._array.dtype).reshape(value._array.shape))
+
+    def _loaded(self, item: Any, value: Tensor) -> Any:
+        """A saved entry of this parameter's state: tensors cast as it is, the rest as it is."""
+        if isinstance(item, list):
+            return [self._loaded(each, value) for each in item]
+        if not isinstance(item, Tensor):
+            return item
+        if item.ndim == 0 != value.ndim:
+            return item.to(device=value.device)
+        if not item.is_complex():
+            return item.to(device=value.device, dtype=real(value._array).dtype)
+        item = item.to(device=value.device, dtype=value.dtype)
+        return wrap(real(item._array)) if self._keeps_real else item
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_joined": {}}  # views into joined states do not stay views in a copy
@@ -292,7 +327,7 @@ def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
     """
     if group["maximize"]:
         g = -g
-    if group["weight_decay"]:
+    if group.get("weight_decay"):
         if group.get("decoupled_weight_decay"):
             p = p * factor(1 - rate(group) * group["weight_decay"], p)
         else:
@@ -369,16 +404,11 @@ def descend(value: Tensor, p: Array, step: Array) -> None:
         array -= step
 
 
-def _fitted(item: Any, value: Tensor, cast: bool = True) -> Any:
-    """A saved state entry for this parameter: tensors cast as it is, counts and numbers as they are."""
-    if isinstance(item, Tensor) and (not cast or item.ndim == 0 != value.ndim):
-        return item.to(device=value.device)
-    if isinstance(item, Tensor):
-        array = real(value._array) if item.is_floating_point() else value._array
-        return item.to(device=value.device, dtype=array.dtype)
-    if isinstance(item, list):
-        return [_fitted(each, value) for each in item]
-    return item
+def _number(item: Any, value: Tensor, capturable: bool) -> Any:
+    """A saved count or number of this parameter: on its device if the group is capturable, else Python's; torch saves a tensor."""
+    if not isinstance(item, Tensor):
+        return item
+    return item.to(device=value.device) if capturable else item.item()
 
 
 def zeros_like(array: Array) -> Tensor:

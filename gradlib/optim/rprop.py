@@ -54,7 +54,7 @@ class Rprop(Optimizer):
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "weight_decay": 0}
+        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes}
         options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
         super().__init__(params, {**defaults, **options})
 

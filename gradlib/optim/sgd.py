@@ -65,6 +65,7 @@ class SGD(Optimizer):
         super().__init__(params, {**defaults, **options})
 
     _always_capturable = True
+    _keeps_real = False
 
     def _has_state(self, value: Tensor, group: Group) -> bool:
         return not group["momentum"] or self.state[value].get("momentum_buffer") is not None
