@@ -110,7 +110,8 @@ __device__ __forceinline__ void fix_points(const Elements<INDEX, OUTPUTS>& eleme
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, 6, 3, 3>)
+extern "C" __global__ void
+__launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, 6, sizeof(STORAGE) == 8 && sizeof(INDEX) == 8 ? 2 : 3, 3>)
     bspline_forward(const STORAGE* knots, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* start_j,
                     const STORAGE* goal_p, const STORAGE* goal_v, const STORAGE* goal_a, const STORAGE* goal_j, int one_row, int has_goal,
                     const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch,

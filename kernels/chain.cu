@@ -149,7 +149,8 @@ __device__ __forceinline__ void differences_of(const Elements<INDEX, OUTPUTS>& e
 }
 
 extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
-                                             ORDER > 0 ? BLOCKS<STORAGE, INDEX> : ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, SOURCES ? 6 : 8>)
+                                             ORDER > 0 ? BLOCKS<STORAGE, INDEX, SOURCES>
+                                                       : ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, SOURCES ? 6 : 8, 4, SOURCES ? 3 : 4>)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
@@ -305,7 +306,7 @@ __device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
+extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX, SOURCES>)
     chain_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
                   real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                   STORAGE* grad_source_p, STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints,

@@ -12,9 +12,9 @@
 #pragma once
 #include "common.cuh"
 
-// How many blocks a multiprocessor's registers are shared by: doubles with 64-bit indices take more of them, and would be spilled.
-template <typename S, typename I>
-constexpr int BLOCKS = sizeof(S) == 8 && sizeof(I) == 8 ? 6 : 8;
+// How many blocks a multiprocessor's registers are shared by: 64-bit indices, and doubles of MORE arrays, take more of them, and would be spilled.
+template <typename S, typename I, bool MORE = false>
+constexpr int BLOCKS = sizeof(I) == 8 || (sizeof(S) == 8 && MORE) ? 6 : 8;
 
 template <typename I>
 struct Tile {

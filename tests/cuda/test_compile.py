@@ -88,15 +88,20 @@ def test_of_the_half_types_each_value_of_an_option_meets_both():
     assert met == every
 
 
-SPILLS = {("chain_forward", "double_int_2_0_1_1"): 16}
-"""The bytes that NVRTC 12.9 moves through local memory where launch bounds leave a kernel too few registers, by one; nvcc 13.0 does not."""
+SPILLS = {(100, "bspline_forward", f"{storage}_int_5_4"): 8 for storage in ("half_t", "bfloat16_t")}
+"""The bytes that NVRTC 12.9 moves through local memory where launch bounds leave a kernel too few registers, here by two of 80. With more
+registers a third fewer threads would be there to wait in turn, of a kernel that computes rather than moves."""
+
+CHECKED = [a for a in (90, 100) if a in ARCHITECTURES] or ARCHITECTURES[-1:] or [0]
+"""The architectures for which no set of options may need local memory: Hopper's and Blackwell's, whose assemblers share out registers differently."""
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
+@pytest.mark.parametrize("architecture", CHECKED)
 @pytest.mark.parametrize(("source", "options"), sets_of_options(), ids=lambda x: x if isinstance(x, str) else shim.variant_name(x))
-def test_nvrtc_compiles_every_set_of_options_without_spills(source, options):
-    ptx, report = ptx_and_report(source, options, min(90, ARCHITECTURES[-1]))
+def test_nvrtc_compiles_every_set_of_options_without_spills(source, options, architecture):
+    ptx, report = ptx_and_report(source, options, architecture)
     kernels = shim.kernel_names(source)
     assert all(re.search(rf"\.entry {kernel}\b", ptx) for kernel in kernels)
     if ARCHITECTURES[-1] >= 80 and "tile.cuh" in read_source(source):
@@ -104,7 +109,7 @@ def test_nvrtc_compiles_every_set_of_options_without_spills(source, options):
     found = re.findall(r"properties for (\w+)\D+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
     assert {kernel for kernel, *_ in found} == set(kernels)
     for kernel, *local in found:
-        assert max(map(int, local)) <= SPILLS.get((kernel, shim.variant_name(options)), 0)
+        assert max(map(int, local)) <= SPILLS.get((architecture, kernel, shim.variant_name(options)), 0)
 
 
 def check_asynchronous_copies(ptx: str, storage: str) -> None:
