@@ -93,7 +93,7 @@ SPILLS = {(100, "bspline_forward", f"{storage}_int_5_4"): 8 for storage in ("hal
 registers a third fewer threads would be there to wait in turn, of a kernel that computes rather than moves."""
 
 CHECKED = [a for a in (90, 100) if a in ARCHITECTURES] or ARCHITECTURES[-1:] or [0]
-"""The architectures for which no set of options may need local memory: Hopper's and Blackwell's, whose assemblers share out registers differently."""
+"""For which no set of options may need local memory: Hopper and Blackwell, for which the assembler gives registers out differently."""
 
 
 @pytest.mark.slow

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gradlib.cuda import nvrtc
-from gradlib.trajectory import bspline_device, central_device, chain_device, smoothness_device, tiles
+from gradlib.trajectory import bspline_device, central_device, chain_device, cost_device, smoothness_device, tiles
+from gradlib.trajectory.cost_terms import Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests.cuda import ptx
 from tests.trajectory import oracle
@@ -145,6 +147,25 @@ def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
         ptx.execute(call, blocks)
         found.append(max(blocks))
     assert all(n <= most for n, most in zip(found, BUSIEST[name, horizon], strict=True)), found
+
+
+def bounds(batch: int) -> Any:
+    """The cost of bounds on p, v, a and j, of 64 steps of seven joints."""
+    shape, one = (batch, 64, 7), np.ones(7)
+    states, made = ([np.zeros(shape, np.float32) for _ in range(4)] for _ in range(2))
+    terms = tuple(Term(k, weight=one, lower=-one, upper=one) for k in range(4))
+    packed = cost_device.Packed(np, lay(terms, *shape[1:], np.dtype(np.float32)), "float32")
+    return cost_device.cost_and_gradient_call(np, states, [], 0.1, packed, np.zeros(batch, np.float32), made, None, False)
+
+
+@pytest.mark.parametrize(("batch", "threads", "most"), [(1, 448, 635), (129, 128, 1250)])
+def test_instructions_of_a_cost_of_motions(batch, threads, most):
+    """Of the busiest thread, which has one element of the four states, or four: what kernels/README.md says."""
+    call = bounds(batch)
+    found: list[int] = []
+    assert call.block == threads
+    ptx.execute(replace(call, grid=(1, 1)), found)
+    assert max(found) <= most, found
 
 
 ELEMENTS = {

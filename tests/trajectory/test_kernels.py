@@ -473,8 +473,13 @@ def test_cost_with_long_indices_and_without_the_times(executor, rng, storage):
     run_cost(executor, rng, storage, LONG, (3, 20, 7), False, timed=False)
 
 
-def run_cost(executor, rng, storage, index, shape, time_last, timed):
-    """Every kind of term, each state but one, targets of every extent."""
+@pytest.mark.parametrize("shape", [(2, 9, 3), (2, 300, 3)], ids=["an element a thread", "four"])
+def test_cost_of_terms_that_no_step_belongs_to(executor, rng, shape):
+    run_cost(executor, rng, "float32", "int", shape, False, timed=False, by_step=False)
+
+
+def run_cost(executor, rng, storage, index, shape, time_last, timed, by_step=True):
+    """Every kind of term, each state but one, targets of every extent; without ``by_step`` none of the step times, nor of the path."""
     dtype, put, (batch, horizon, joints) = storage_type(storage), executor.put, shape
     real = np.dtype(np.float64 if storage == "float64" else np.float32)
     motion = [None if k == 2 else draw(rng, shape, dtype) for k in range(4)]
@@ -485,7 +490,7 @@ def run_cost(executor, rng, storage, index, shape, time_last, timed):
         Term(1, 2, timed=True, weight=weight[0]), Term(1, last=True, target=targets[2]), Term(3, 1, timed=True, target=targets[3]),
         Term(TIME, 2, weight=weight[:, :1], lower=1.0, upper=1.1), Term(PATH, 1, weight=weight[:, :1], lower=weight[0]),
     )  # fmt: skip
-    laid = lay(terms, horizon, joints, real)
+    laid = lay(terms if by_step else tuple(term for term in terms if term.state < TIME), horizon, joints, real)
     dt = oracle.step_times(rng, "both", batch, horizon)
     dt[:, 0] = np.nan
     wide, aims = [None if x is None else x.astype(real) for x in motion], [x.astype(real) for x in targets]
