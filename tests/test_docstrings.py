@@ -63,7 +63,7 @@ OWN = {
 }  # fmt: skip
 """What follows nobody's rules."""
 
-UNSAID = {"input", "out", "put", "self", "cls", "xp"}
+UNSAID = {"input", "out", "into", "self", "cls", "xp"}
 """Parameters that need no line: the tensor that a method belongs to, what every operation takes, and what only gradlib itself passes."""
 
 

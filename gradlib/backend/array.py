@@ -273,10 +273,17 @@ def copy(array: Array) -> Array:
     with on_device_of(array):  # CuPy copies to the current one
         if isinstance(array, (np.ndarray, np.generic)) or not array._c_contiguous:
             return namespace(array).array(array, order=order, copy=True)
-        made = type(array)(array.shape, array.dtype)
-        if array.size:
-            made.data.copy_from_device_async(array.data, array.nbytes)
-        return made
+        return row_major_copy(array)
+
+
+def row_major_copy(array: Array) -> Array:
+    """A fresh array of the same values in row-major order; a CuPy array lies on the current device."""
+    if type(array) is np.ndarray or not array._c_contiguous:
+        return array.copy("C")
+    made = type(array)(array.shape, array.dtype)
+    if array.size:
+        made.data.copy_from_device_async(array.data, array.nbytes)
+    return made
 
 
 def moved(target: Array, values: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, the elements that an array of places picks, casts.
+"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, one number everywhere, casts.
 
 All but casts move words of the elements' size, whatever these mean. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
 """
@@ -20,8 +20,8 @@ PARTS = 8
 """The most arrays that one launch joins."""
 _SMALL = 4096  # elements, up to which NumPy stacks a few arrays faster by copying them one by one
 
-_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
-_TAKE = {"q": "long long", "i": "int"}
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+"""By size, in what elements are moved, whatever they mean."""
 
 
 def source(itemsize: int) -> str:
@@ -29,10 +29,8 @@ def source(itemsize: int) -> str:
 
     ``fill``: one word everywhere.
     ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
-    ``take_q``, ``take_i``: result[o, k, j] = x[o, places[k], j], where places count from the end when they are negative.
-    ``take_along_...``: result[o, k, j] = x[o, places[o, k, j], j]; ``put_along_...``: result[o, places[o, k, j], j] = x[o, k, j].
     """
-    word, index = _WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
+    word, entered = WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
     pointers = ", ".join(f"const {word}* p{part}" for part in range(PARTS))
     ends = ", ".join(f"unsigned e{part}" for part in range(PARTS))
     steps = "".join(
@@ -40,26 +38,10 @@ def source(itemsize: int) -> str:
     )
     join = (
         f'extern "C" __global__ void gradlib_join({pointers}, {ends}, {word}* z, unsigned row, unsigned n) {{\n'
-        f"    {index}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
+        f"    {entered}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
     )
-    fill = f'extern "C" __global__ void gradlib_fill({word} x, {word}* z, unsigned n) {{\n    {index}\n    z[i] = x;\n}}\n'
-    kernels = [join, fill]
-    for char, ctype in _TAKE.items():
-        parameters = f"const {word}* x, const {ctype}* places, {word}* z, long long adim, unsigned count, unsigned inner, unsigned n"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_take_{char}({parameters}) {{\n'
-            f"    {index}\n    const unsigned j = i % inner, k = i / inner % count, o = i / inner / count;\n"
-            "    const long long indices = places[k];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
-            "    z[i] = x[(o * (unsigned)adim + (unsigned)at) * inner + j];\n}\n"
-        )
-        for name, moved in (("take", "z[i] = x[e]"), ("put", "z[e] = x[i]")):
-            kernels.append(
-                f'extern "C" __global__ void gradlib_{name}_along_{char}({parameters}) {{\n'
-                f"    {index}\n    const unsigned j = i % inner, o = i / inner / count;\n"
-                "    const long long indices = places[i];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
-                f"    const unsigned e = (o * (unsigned)adim + (unsigned)at) * inner + j;\n    {moved};\n}}\n"
-            )
-    return "".join(kernels)
+    fill = f'extern "C" __global__ void gradlib_fill({word} x, {word}* z, unsigned n) {{\n    {entered}\n    z[i] = x;\n}}\n'
+    return join + fill
 
 
 @cache
@@ -117,7 +99,7 @@ def packed(number: Any, dtype: np.dtype) -> Any:
     return int.from_bytes(dtype.type(number).tobytes(), "little") if char == "E" else number
 
 
-_JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
+_JOIN = f"{'P' * PARTS}{'I' * PARTS}PII"
 
 
 def concatenated(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
@@ -161,7 +143,7 @@ def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int
     """Arrays side by side in each row of a result of a shape; None where the kernel does not serve them."""
     first, n = arrays[0], math.prod(shape)
     dtype, device, pointers, ends, end = first.dtype, first.data.device_id, [], [], 0
-    if dtype.itemsize not in _WORDS or not 0 < n <= MOST:
+    if dtype.itemsize not in WORDS or not 0 < n <= MOST:
         return None
     for x in arrays:
         data = x.data
@@ -173,61 +155,6 @@ def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int
     out, missing = xp.ndarray(shape, dtype), PARTS - len(pointers)
     values = (*pointers, *(0,) * missing, *ends, *(end,) * missing, out.data.ptr, end, n)
     return out if _kernel("join", dtype.itemsize, _JOIN).run(device, n, THREADS, *values) else None
-
-
-def taken(array: Array, places: Array, axis: int) -> Array:
-    """``array.take(places, axis)`` of an array in C's order."""
-    if isinstance(array, np.ndarray):
-        return array.take(places, axis=axis)
-    xp, dtype, shape, char = cupy(), array.dtype, array.shape, places.dtype.char
-    char = "q" if char == "l" else char
-    size, count, inner = shape[axis], places.size, math.prod(shape[axis + 1 :])
-    made = (*shape[:axis], *places.shape, *shape[axis + 1 :])
-    n, device = math.prod(made), array.data.device_id
-    if (
-        not 0 < n <= MOST or array.size >= 1 << 31 or dtype.itemsize not in _WORDS or char not in _TAKE or not array._c_contiguous
-        or type(places) is not xp.ndarray or not places._c_contiguous or places.data.device_id != device
-    ):  # fmt: skip
-        return array.take(places, axis=axis)
-    out = xp.ndarray(made, dtype)
-    values = (array.data.ptr, places.data.ptr, out.data.ptr, size, count, inner, n)
-    launched = _kernel(f"take_{char}", dtype.itemsize, _PICK).run(device, n, THREADS, *values)
-    return out if launched else array.take(places, axis=axis)  # which says why the driver refuses, or makes it good
-
-
-def taken_along(array: Array, places: Array, axis: int) -> Array | None:
-    """``take_along_axis`` of contiguous CuPy arrays that differ in size along ``axis`` only; None where no kernel serves them."""
-    shape, made = array.shape, places.shape
-    char = _served(array, places)
-    if char is None or made[:axis] != shape[:axis] or made[axis + 1 :] != shape[axis + 1 :]:
-        return None
-    out, n, inner = cupy().ndarray(made, array.dtype), places.size, math.prod(shape[axis + 1 :])
-    values = (array.data.ptr, places.data.ptr, out.data.ptr, shape[axis], made[axis], inner, n)
-    return out if _kernel(f"take_along_{char}", array.dtype.itemsize, _PICK).run(array.data.device_id, n, THREADS, *values) else None
-
-
-def put_along(target: Array, places: Array, values: Array, axis: int) -> bool:
-    """``put_along_axis`` of contiguous CuPy arrays; places and values have one shape, target another size along ``axis``.
-
-    Returns: whether it was done, which it is not where no kernel serves it.
-    """
-    shape, given = target.shape, values.shape
-    char = _served(values, places)
-    if char is None or places.shape != given or target.dtype is not values.dtype or not target._c_contiguous or target.size >= 1 << 31:
-        return False
-    n, inner = values.size, math.prod(shape[axis + 1 :])
-    given_values = (values.data.ptr, places.data.ptr, target.data.ptr, shape[axis], given[axis], inner, n)
-    return _kernel(f"put_along_{char}", target.dtype.itemsize, _PICK).run(target.data.device_id, n, THREADS, *given_values)
-
-
-def _served(array: Array, places: Array) -> str | None:
-    """The letter of the places' dtype in the kernels' names; None where they do not serve these arrays."""
-    char = places.dtype.char
-    char = "q" if char == "l" else char
-    if char not in _TAKE or array.dtype.itemsize not in _WORDS or not 0 < places.size <= MOST or not 0 < array.size < 1 << 31:
-        return None
-    alike = type(places) is type(array) and places.data.device_id == array.data.device_id
-    return char if alike and array._c_contiguous and places._c_contiguous else None
 
 
 _NAMES = {"?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long", **CTYPES}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace
-from gradlib.backend.copying import taken_along
+from gradlib.backend.placing import taken
 
 FEW = 4096
 """The least number of places for which a flat index saves more than it costs."""
@@ -82,43 +82,49 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
     """NumPy's ``take_along_axis``, at less cost; the result is contiguous if ``array`` is.
 
     Args:
-        index: integers from 0, of array's rank, and of its size but along ``dim``.
+        index: integers, of array's rank, and of its sizes or fewer but along ``dim``.
     """
+    dim %= array.ndim
     if xp is not np:
-        made = taken_along(array, index, dim % array.ndim)
-        return xp.take_along_axis(array, index, axis=dim) if made is None else made
+        made = taken(array, dim, index, along=True)
+        return array[along_grid(xp, index.shape, index, dim)] if made is None else made
     if array.ndim == 1:
         return array[index]
-    places = None if index.size < FEW or not array.flags.c_contiguous else _along(array.shape, index, dim % array.ndim)
+    places = None if index.size < FEW else _along(array, index, dim)
     if places is None:
-        return array[along_grid(index.shape, index, dim % array.ndim)]
+        return array[along_grid(xp, index.shape, index, dim)]
     return array.reshape(-1).take(places, None, None, "clip")  # which looks at no place again, as "raise" does
 
 
-def put_along_axis(array: Array, index: Array, values: Array, dim: int) -> None:
-    """NumPy's ``put_along_axis`` for NumPy's arrays, at less cost. ``dim``: from 0; index: of values' rank."""
+def put_along_axis(array: Array, index: Array, values: Any, dim: int) -> None:
+    """NumPy's ``put_along_axis`` for NumPy's arrays, at less cost. ``dim``: from 0; index: as for ``take_along_axis``."""
     if array.ndim == 1:
         array[index] = values
+        return
+    places = None if index.size < FEW else _along(array, index, dim)
+    if places is None:
+        array[along_grid(np, index.shape, index, dim)] = values
     else:
-        array[along_grid(array.shape, index, dim)] = values
+        array.reshape(-1)[places] = values
 
 
-def along_grid(shape: tuple[int, ...], index: Array, dim: int) -> tuple[Array, ...]:
+def along_grid(xp: Namespace, shape: tuple[int, ...], index: Array, dim: int) -> tuple[Array, ...]:
     """Index arrays, one for each dimension, that select by ``index`` along ``dim`` and every place along the others, of these sizes."""
     grid: tuple[Array, ...] = ()
     behind = len(shape)
     for d, n in enumerate(shape):
         behind -= 1
-        grid += (index if d == dim else positions(n, behind),)
+        grid += (index if d == dim else positions(n, behind) if xp is np else xp.arange(n).reshape(n, *(1,) * behind),)
     return grid
 
 
-def _along(shape: tuple[int, ...], index: Array, dim: int) -> Array | None:
-    """The flat index of an index along a dimension, which in the others has an array's shape; None if a place is out of range."""
-    if not are_within(index, shape[dim]):
+def _along(array: Array, index: Array, dim: int) -> Array | None:
+    """The flat index into an array of an index along a dimension; None where that has gaps, and where a place is out of range."""
+    shape = array.shape
+    if not array.flags.c_contiguous or not are_within(index, shape[dim]):
         return None
     begins: Any = 0  # small until the index joins: each sum is a pass over memory
-    for d, n in enumerate(shape):
+    for d, n in enumerate(index.shape):
         if d != dim:
             begins = begins + positions(n, len(shape) - 1 - d) * math.prod(shape[d + 1 :])
     step = math.prod(shape[dim + 1 :])

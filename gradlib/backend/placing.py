@@ -1,163 +1,272 @@
-"""Kernels of gradlib's own that read and write a CuPy array at places that several arrays of integers name together.
+"""Kernels of gradlib's own that read and write a CuPy array at places along a dimension, which an array of integers names.
 
-Several arrays first become one, of places in the leading dimensions read as one; then elements are taken, put or added there. As in
-`gradlib.backend.pointwise`, every other call is CuPy's own.
+All of them are one: of ``outer x count x inner`` values each meets an element of the array. ``take`` copies that to the value, ``put`` the
+value to that; the others add, multiply or take extremes there, where repeats all count. Three steps tell where a value lies, three where
+its place stands and two more where the line begins that the place is in. So the places may be a vector for all lines or one for each value
+(``along``), the values may broadcast, and they or the array that is read may have gaps.
 
-Places count from the end where they are negative; those outside wrap around, as CuPy's own do.
+Several arrays of places first become one, of places in the leading dimensions read as one. As in `gradlib.backend.pointwise`, every other
+call is CuPy's own. Places count from the end where they are negative; those outside wrap around, as CuPy's own do.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
-from gradlib.backend.array import Array, cupy, device_array
-from gradlib.backend.copying import LETTERS, packed
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.copying import LETTERS, WORDS, packed
 from gradlib.backend.launching import Kernel, compiled
-from gradlib.backend.pointwise import MOST, THREADS, spans_of
+from gradlib.backend.pointwise import EXACT, MOST, THREADS, spans_of
 
 MOST_ARRAYS = 4
 """The most arrays of one index for which there is a kernel."""
-_SUMS = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
+_PLACES = {"l": "l", "q": "l", "i": "i"}
+"""The dtypes of places, by that of the kernels for them."""
+_ADDED = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
 """The dtypes to which one atomic instruction adds, and in which it does."""
 _FOLDED = {"f": "float", "d": "double", "i": "int", "l": "long long"}
 """The dtypes of which there are folds other than sums."""
 _FOLDS = {
-    "prod": "old * x[i]", "max": "old != old || old >= x[i] ? old : x[i]", "min": "old != old || old <= x[i] ? old : x[i]",
+    "prod": "old * value", "max": "old != old || old >= value ? old : value", "min": "old != old || old <= value ? old : value",
 }  # fmt: skip
-_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+"""By name, how a value comes to the element that it meets, called ``old``; of extremes NaN counts before all."""
 
 
-def source() -> str:
-    """``places_N``: of N arrays that broadcast, each element times a step, all added up.
+def source(char: str) -> str:
+    """The kernels for places of a dtype: ``take_SIZE``, ``put_SIZE``; ``add_DTYPE``, ``prod_DTYPE``, ``max_DTYPE``, ``min_DTYPE``.
 
-    ``put_SIZE``: ``z[places[k], j] = x[k, j]`` for ``adim`` rows of ``inner`` elements, or ``= number`` where ``x`` is null.
-    ``add_DTYPE``: ``z[places[k], j] += x[k, j]``. ``prod_DTYPE``, ``max_DTYPE``, ``min_DTYPE``: the product, the extreme, NaN before all.
+    All but ``take`` use ``number`` for every value where ``x`` is null. For int64 there is ``places_N`` besides: of N arrays that broadcast
+    each element times a step, all added up.
 
-    An element of an array is called ``indices`` and the size ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
+    A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
     head = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
+    wrapped = "long long at = indices % adim;\n{0}if (at < 0) at += adim;\n"
+    value = "    const {ctype} value = x ? x[here] : number;\n    "
+    moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
+    moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
+    moved |= {f"add_{each}": (ctype, f"{value}atomicAdd(z + at, value);\n") for each, ctype in _ADDED.items()}
+    for each, ctype in _FOLDED.items():
+        bits = WORDS[8 if each in "dl" else 4]
+        moved |= {f"{name}_{each}": (ctype, value + _exchanged(bits, made)) for name, made in _FOLDS.items()}
+    parameters = ", ".join(f"long long {each}_{step}" for each in "xpz" for step in ("outer", "step", "inner"))
     kernels = []
-    for count in range(1, MOST_ARRAYS + 1):
-        each = [f"const long long* p{k}, unsigned inner{k}, unsigned count{k}, long long size{k}, long long step{k}" for k in range(count)]
+    for name, (ctype, statement) in moved.items():
+        operands = f"{ctype} number, const {ctype}* x", f"{ctype}* z"
+        if name.startswith("take"):
+            operands = f"{ctype}* x", f"const {ctype}* z"
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}_{char}({operands[0]}, const {EXACT[char]}* places, {operands[1]}, '
+            f"long long adim, unsigned count, unsigned inner, {parameters}, unsigned n) {{\n"
+            f"{head}    const unsigned line = i / inner, j = i % inner, o = line / count, k = line % count;\n"
+            "    const long long here = o * x_outer + k * x_step + j * x_inner;\n"
+            "    const long long indices = places[o * p_outer + k * p_step + j * p_inner];\n"
+            f"    {wrapped.format('    ')}    at = o * z_outer + at * z_step + j * z_inner;\n{statement.replace('{ctype}', ctype)}}}\n"
+        )
+    for several in range(1, MOST_ARRAYS + 1) if char == "l" else ():
+        each = "const long long* p{0}, unsigned inner{0}, unsigned count{0}, long long size{0}, long long step{0}"
         steps = "".join(
             f"    {{\n        const long long indices = p{k}[i / inner{k} % count{k}], adim = size{k};\n"
-            f"        long long a = indices % adim;\n        if (a < 0) a += adim;\n        at += a * step{k};\n    }}\n"
-            for k in range(count)
+            f"        {wrapped.format('        ')}        sum += at * step{k};\n    }}\n"
+            for k in range(several)
         )
-        parameters = f"{', '.join(each)}, long long* z, unsigned n"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_places_{count}({parameters}) {{\n{head}    long long at = 0;\n{steps}    z[i] = at;\n}}\n'
-        )
-    moved = {f"put_{size}": (word, "z[at] = x ? x[i] : number") for size, word in _WORDS.items()}
-    moved |= {f"add_{char}": (ctype, "atomicAdd(z + at, x[i])") for char, ctype in _SUMS.items()}
-    for char, ctype in _FOLDED.items():
-        bits = _WORDS[8 if char in "dl" else 4]
-        moved |= {f"{name}_{char}": (ctype, _exchanged(ctype, bits, value)) for name, value in _FOLDS.items()}
-    for name, (ctype, statement) in moved.items():
-        number = f"{ctype} number, " if name.startswith("put") else ""
-        parameters = f"{number}const {ctype}* x, const long long* places, {ctype}* z, long long adim, unsigned inner, unsigned n"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
-            f"{head}    const long long indices = places[i / inner];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
-            f"    at = at * inner + i % inner;\n    {statement};\n}}\n"
-        )
+        parameters = f"{', '.join(map(each.format, range(several)))}, long long* z, unsigned n"
+        head_of_sum = f"{head}    long long sum = 0;\n"
+        kernels.append(f'extern "C" __global__ void gradlib_places_{several}({parameters}) {{\n{head_of_sum}{steps}    z[i] = sum;\n}}\n')
     return "".join(kernels)
 
 
-def _exchanged(ctype: str, bits: str, value: str) -> str:
+def _exchanged(bits: str, made: str) -> str:
     """The statement that makes an element a value of itself, called ``old``, in one step for all threads: by exchanging its bits."""
     return (
         f"{bits}* const where = ({bits}*)(z + at);\n    {bits} seen = *where, held, next;\n    do {{\n"
-        f"        {ctype} old, made;\n        held = seen;\n        memcpy(&old, &held, sizeof old);\n        made = {value};\n"
-        "        memcpy(&next, &made, sizeof next);\n        seen = atomicCAS(where, held, next);\n    } while (seen != held)"
+        f"        {{ctype}} old, made;\n        held = seen;\n        memcpy(&old, &held, sizeof old);\n        made = {made};\n"
+        "        memcpy(&next, &made, sizeof next);\n        seen = atomicCAS(where, held, next);\n    } while (seen != held);\n"
     )
 
 
 @cache
-def _module() -> Any:
-    return compiled(source())
+def _module(char: str) -> Any:
+    return compiled(source(char))
 
 
 @cache
-def _kernel(name: str, formats: str) -> Kernel:
-    return Kernel(formats, lambda device: _module().get_function(f"gradlib_{name}"))
+def _kernel(name: str, places: str, letter: str) -> Kernel:
+    """``places``: their dtype; ``letter``: of the number, as ``struct`` packs it; empty for none."""
+    return Kernel(f"{letter}PPPqIIqqqqqqqqqI", lambda device: _module(places).get_function(f"gradlib_{name}_{places}"))
 
 
-def _is_served(index: Any, device: int) -> bool:
-    """Whether a kernel reads an index array."""
-    return type(index) is device_array() and index.dtype.char == "l" and index._c_contiguous and index.data.device_id == device
+@cache
+def _together(count: int) -> Kernel:
+    return Kernel("PIIqq" * count + "PI", lambda device: _module("l").get_function(f"gradlib_places_{count}"))
 
 
-def places(shape: tuple[int, ...], key: tuple[Any, ...], device: int) -> Array | None:
-    """The places that arrays of integers name in as many leading dimensions of an array, which are read as one.
+# ---- where the values lie -------------------------------------------------------------------------------------------------------
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps from element to element along the dimensions of a contiguous array."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def _step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
+    """The step from element to element along dimensions that are read as one; None where there is no such."""
+    made, following = 0, None
+    for size, step in zip(reversed(sizes), reversed(steps), strict=True):
+        if size != 1:
+            if following is not None and step != following:
+                return None
+            made, following = (step, step * size) if following is None else (made, step * size)
+    return made
+
+
+@lru_cache(4096)
+def _spread(
+    shape: tuple[int, ...], strides: tuple[int, ...], places: tuple[int, ...], axis: int, along: bool,
+    values: tuple[int, ...] | None, value_strides: tuple[int, ...], itemsize: int,
+) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:  # fmt: skip
+    """How the values of an access lie.
 
     Args:
-        shape: that of the indexed array; key: the index; device: where the array lies.
+        shape, strides: of the array that is accessed. places: the shape of these. axis: the dimension; along: whether there is a place for
+            each value, of which there may be fewer in the other dimensions than the array has.
+        values, value_strides: of the values, which broadcast; None for new ones, which are contiguous.
+    Returns: the shape of the access, its size, and the kernels' numbers from ``adim`` to the last step; None where they do not serve it.
+    """
+    span = places if along else (*shape[:axis], *places, *shape[axis + 1 :])
+    behind = axis + (1 if along else len(places))
+    n = math.prod(span)
+    if not 0 < n <= MOST or not shape[axis]:
+        return None
+    lead = len(span) - (len(span) if values is None else len(values))
+    if lead < 0 or (values is not None and any(have not in (1, want) for have, want in zip(values, span[lead:], strict=True))):
+        return None
+    if along and (len(span) != len(shape) or any(m > size for d, (m, size) in enumerate(zip(span, shape, strict=True)) if d != axis)):
+        return None
+    own = _contiguous(span)
+    if values is not None:
+        own = (0,) * lead + tuple(0 if m == 1 else s // itemsize for m, s in zip(values, value_strides, strict=True))
+    named = _contiguous(span) if along else (*(0,) * axis, *_contiguous(places), *(0,) * (len(shape) - axis - 1))
+    groups = slice(0, axis), slice(axis, behind), slice(behind, None)
+    steps: list[Any] = [_step(span[group], each[group]) for each in (own, named) for group in groups]
+    there = tuple(step // itemsize for step in strides)
+    steps += [_step(span[:axis], there[:axis]), there[axis], _step(span[behind:], there[axis + 1 :])]
+    if None in steps:
+        return None
+    return span, n, (shape[axis], math.prod(span[groups[1]]), math.prod(span[behind:]), *steps)
+
+
+def _named(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | None:
+    """The array and the dimension and places in it that an index names; None for an index that no kernel serves.
+
+    ``key``: None for whole dimensions and behind these arrays of integers, no more.
+    """
+    axis = 0
+    for each in key:
+        if each is not None:
+            break
+        axis += 1
+    if axis == len(key) - 1:
+        return array, axis, key[-1]
+    shape, behind = array.shape, len(key)
+    at = places(shape[axis:behind], key[axis:], array.data.device_id)
+    if at is None or not array._c_contiguous:
+        return None
+    return array.reshape((*shape[:axis], math.prod(shape[axis:behind]), *shape[behind:])), axis, at
+
+
+def places(shape: tuple[int, ...], key: Sequence[Any], device: int) -> Array | None:
+    """The places that arrays of integers name in dimensions of an array, which are read as one.
+
+    Args:
+        shape: of these dimensions; key: an array for each; device: where the array lies.
     Returns: int64, of the shape to which the index arrays broadcast; None where no kernel serves them.
     """
     made = cupy().ndarray
-    if not 0 < len(key) <= min(MOST_ARRAYS, len(shape)):
+    if not 0 < len(key) == len(shape) <= MOST_ARRAYS or 0 in shape:
         return None
     for each in key:
-        if not _is_served(each, device):
+        if type(each) is not made or _PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
             return None
     spans = spans_of(*[each.shape for each in key])
-    if spans is None or 0 in shape:
+    if spans is None:
         return None
     given: list[Any] = []
     for d, each in enumerate(key):
-        given += [each.data.ptr, *spans[2][2 * d : 2 * d + 2], shape[d], math.prod(shape[d + 1 : len(key)])]
+        given += [each.data.ptr, *spans[2][2 * d : 2 * d + 2], shape[d], math.prod(shape[d + 1 :])]
     out, n = made(spans[0], "l"), spans[1]
-    return out if _kernel(f"places_{len(key)}", "PIIqq" * len(key) + "PI").run(device, n, THREADS, *given, out.data.ptr, n) else None
+    return out if _together(len(key)).run(device, n, THREADS, *given, out.data.ptr, n) else None
 
 
-def put(target: Array, key: tuple[Any, ...], values: Any, add: bool = False) -> bool:
-    """``target[key] = values`` for arrays of integers in a CuPy array, or ``+=``, where repeats all count.
+# ---- access -----------------------------------------------------------------------------------------------------------------------
+
+
+def picked(array: Array, key: Sequence[Any]) -> Array | None:
+    """``array[key]`` of a CuPy array for whole dimensions, and behind these arrays of integers; None where no kernel serves it."""
+    named = (array, 0, key[0]) if len(key) == 1 else _named(array, key)
+    return None if named is None else taken(*named)
+
+
+def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None:
+    """``array.take(at, axis)`` of a CuPy array, or with ``along`` its ``take_along_axis``; None where no kernel serves it.
 
     Args:
-        target: contiguous, on the current device.
-        key: arrays for the leading dimensions.
-        values: an array of the shape of ``target[key]``, or a number.
+        axis: counts from 0. at: integers; with ``along`` of the array's rank and in no other dimension larger.
+    """
+    kind, dtype, data = type(array), array.dtype, array.data
+    if type(at) is not kind or at.dtype.char not in _PLACES or not at._c_contiguous or at.data.device_id != data.device_id:
+        return None
+    size = dtype.itemsize
+    spread = _spread(array.shape, array.strides, at.shape, axis, along, None, (), size) if size in WORDS else None
+    if spread is None:
+        return None
+    shape, n, numbers = spread
+    out = kind(shape, dtype)
+    run = _kernel(f"take_{size}", _PLACES[at.dtype.char], "").run
+    return out if run(data.device_id, n, THREADS, out.data.ptr, at.data.ptr, data.ptr, *numbers, n) else None
+
+
+def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool:
+    """``array[key] = values`` of a CuPy array for whole dimensions, and behind these arrays of integers.
+
+    Args:
+        array: on the current device. values: an array of its dtype that broadcasts, or a number.
+        how: "put"; or "add", "prod", "max" or "min" for what an element and all that comes there make.
     Returns: whether it was done, which it is not where no kernel serves it.
     """
-    dtype, char = target.dtype, target.dtype.char
-    if add:
-        return char in _SUMS and _put(f"add_{char}", target, key, values, "")
-    return dtype.itemsize in _WORDS and _put(f"put_{dtype.itemsize}", target, key, values, LETTERS.get(char, "Q"))
+    named = (array, 0, key[0]) if len(key) == 1 else _named(array, key)
+    return named is not None and put_along(*named, values, how, along=False)
 
 
-def fold(name: str, target: Array, key: tuple[Any, ...], values: Any) -> bool:
-    """``put`` of products ("prod"), or of the largest ("max") or smallest ("min") of an element and all that comes there."""
-    return target.dtype.char in _FOLDED and _put(f"{name}_{target.dtype.char}", target, key, values, "")
-
-
-def _put(name: str, target: Array, key: tuple[Any, ...], values: Any, letter: str) -> bool:
-    """Launch a kernel. ``letter``: of the number that it takes in the place of values, as ``struct`` packs it; empty for none."""
-    data, shape, source = target.data, target.shape, 0
-    numbers: tuple[Any, ...] = ()
-    if not target._c_contiguous or target.size >= 1 << 31 or not 0 < len(key) <= len(shape) or 0 in shape:
+def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", along: bool = True) -> bool:
+    """The same for places along a dimension, counted from 0; ``at``: as for `taken`."""
+    kind, dtype, data = type(array), array.dtype, array.data
+    if type(at) is not kind or at.dtype.char not in _PLACES or not at._c_contiguous or not array._c_contiguous:
         return False
-    if len(key) == 1 and _is_served(key[0], data.device_id) and key[0].data.mem is not data.mem:  # which the kernel may write
-        at = key[0]
-    elif (made := places(shape, key, data.device_id)) is not None:
-        at = made
-    else:
+    if at.data.device_id != data.device_id or at.data.mem is data.mem:  # which would be written while it is read
         return False
-    rest = shape[len(key) :]
-    n = at.size * math.prod(rest)
-    if not 0 < n <= MOST:
+    kernel = _writing(how, dtype.char, dtype.itemsize, _PLACES[at.dtype.char])
+    if kernel is None:
         return False
-    if type(values) is type(target):
-        if values.shape != (*at.shape, *rest) or values.dtype is not target.dtype or not values._c_contiguous:
+    shape, strides, number, source = (), (), 0, 0
+    if type(values) is kind:
+        if values.dtype is not dtype or values.data.mem is data.mem or values.data.device_id != data.device_id:
             return False
-        if values.data.mem is data.mem or values.data.device_id != data.device_id:
-            return False
-        numbers, source = (0,) if letter else (), values.data.ptr
-    elif (number := packed(values, target.dtype) if letter else None) is not None:
-        numbers = (number,)
-    else:
+        shape, strides, source = values.shape, values.strides, values.data.ptr
+    elif (number := packed(values, dtype)) is None:
         return False
-    rows, inner = math.prod(shape[: len(key)]), math.prod(rest)
-    return _kernel(name, f"{letter}PPPqII").run(data.device_id, n, THREADS, *numbers, source, at.data.ptr, data.ptr, rows, inner, n)
+    spread = _spread(array.shape, array.strides, at.shape, axis, along, shape, strides, dtype.itemsize)
+    if spread is None:
+        return False
+    n = spread[1]
+    return kernel.run(data.device_id, n, THREADS, number, source, at.data.ptr, data.ptr, *spread[2], n)
+
+
+@cache
+def _writing(how: str, char: str, itemsize: int, places: str) -> Kernel | None:
+    """The kernel that writes elements of a dtype; None where there is none."""
+    name, served = (itemsize, WORDS) if how == "put" else (char, _ADDED if how == "add" else _FOLDED)
+    return _kernel(f"{how}_{name}", places, LETTERS.get(char, "Q")) if name in served else None

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, apart, cupy, namespace
+from gradlib.backend.array import Array, apart, assign, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
-from gradlib.backend.flat_index import flat_index
-from gradlib.backend.placing import fold, put
+from gradlib.backend.flat_index import along_grid, flat_index, put_along_axis
+from gradlib.backend.placing import put, put_along
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
 """The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
@@ -25,7 +25,7 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
     if type(target) is np.ndarray and target.size < _LONG:  # too few for more than the call
         return np.add.at(target, index, values)
     if not isinstance(target, np.ndarray):
-        if put(target, index if isinstance(index, tuple) else (index,), values, add=True):
+        if put(target, index if isinstance(index, tuple) else (index,), values, "add"):
             return None
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
@@ -99,21 +99,40 @@ def _add_on_device(target: Array, index: Any, values: Array) -> None:
         target[...] = total.astype(target.dtype)
 
 
-def multiply_at(target: Array, index: Any, values: Array) -> None:
-    """``target[index] *= values`` in place, where repeated indices all count."""
-    if isinstance(target, np.ndarray):
-        _at(np.multiply, target, index, values)
-    elif not fold("prod", target, index if isinstance(index, tuple) else (index,), values):
-        fold_at(cupy().multiply, target, index, values)
+_FOLDS = {"prod": "multiply", "max": "maximum", "min": "minimum"}
+"""By name, the ufunc of a fold; of extremes NaN counts before all."""
 
 
-def extreme_at(target: Array, index: Any, values: Array, largest: bool) -> None:
-    """The elements of target at index become the largest (smallest) of themselves and all the values that come there; NaN wins."""
-    ufunc = getattr(namespace(target), "maximum" if largest else "minimum")
+def reduce_at(how: str, target: Array, index: tuple[Any, ...], values: Array) -> None:
+    """``target[index] *= values`` in place ("prod"), or the larger or smaller of both ("max", "min"), where repeated indices all count."""
+    ufunc = getattr(namespace(target), _FOLDS[how])
     if isinstance(target, np.ndarray):
         _at(ufunc, target, index, values)
-    elif not fold("max" if largest else "min", target, index if isinstance(index, tuple) else (index,), values):
+    elif not put(target, index, values, how):
         fold_at(ufunc, target, index, values)
+
+
+def write_along(how: str, target: Array, index: Array, dim: int, values: Any) -> None:
+    """Write values at places along a dimension in place.
+
+    Args:
+        how: "put"; "add", or as for ``reduce_at``, where repeats all count.
+        index: integers, of target's rank, and of its sizes or fewer but along ``dim``, which counts from 0.
+        values: of index's shape, or a number.
+    """
+    on_host = type(target) is np.ndarray
+    if not on_host and put_along(target, dim, index, values, how):
+        return
+    if how == "put" and on_host:
+        put_along_axis(target, index, values, dim)
+        return
+    key = along_grid(np if on_host else cupy(), index.shape, index, dim)
+    if how == "put":
+        assign(target, key, values)
+    elif how == "add":
+        scatter_add(target, key, values)
+    else:
+        reduce_at(how, target, key, values)
 
 
 def fold_at(function: Callable[[Array, Array], Array], target: Array, index: Any, values: Array) -> None:

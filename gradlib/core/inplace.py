@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of
+from gradlib.backend.copying import fill
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import ONE, TWO, into
 from gradlib.backend.vectorised.blocks import LEAST
@@ -96,7 +97,7 @@ def may_be_recorded(*values: Any) -> bool:
     return global_state.active != 0
 
 
-def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
+def _unrecorded(target: Any, args: Sequence[Any]) -> bool:
     """Whether nothing is recorded, as in an optimiser's step, and NumPy's ufunc can write in place: floats of one dtype, and numbers.
 
     Of CuPy arrays the dtypes and shapes are not asked here.
@@ -131,16 +132,32 @@ def is_written_on_device(into: Callable[..., bool], target: Any, args: tuple[Any
         into: as ``Op.device_into``. target, args, kwargs: what the in-place form was called with.
     Returns: whether it was done.
     """
-    if type(target) is not Tensor or type(target._array) is np.ndarray:
+    given = (*args, *kwargs.values())
+    if not is_plain_on_device(target, given):
         return False
-    array, given = target._array, (*args, *kwargs.values())
-    if not _unrecorded(target, tuple([value for value in given if type(value) is not bool])) or not on_current_device(array):
-        return False
+    array = target._array
     values = [value._array if type(value) is Tensor else value for value in given]
     if not into(array, *values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True))):
         return False
     (target._version_slot or target.version).bump()
     return True
+
+
+def is_plain_on_device(target: Any, given: Iterable[Any]) -> bool:
+    """Whether a write to a tensor is none but of its memory: a CuPy array of the current device, and nothing is recorded of it.
+
+    ``given``: what it is written with, of which lists and tuples hold Tensors alone.
+    """
+    if type(target) is not Tensor or type(target._array) is np.ndarray:
+        return False
+    operands: list[Any] = []
+    for value in given:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            operands += value
+        elif kind is not bool and kind is not str and value is not None:
+            operands.append(value)
+    return _unrecorded(target, operands) and on_current_device(target._array)
 
 
 def _fits(array: Array, values: list[Any]) -> bool:
@@ -484,7 +501,10 @@ class CopySlices(Node):
         inside = None if written is None else copy(region)
         if before is None:
             return None, inside
-        region[...] = 0
+        if type(region) is np.ndarray:
+            region[...] = 0
+        else:
+            fill(region, 0)
         return rest, inside
 
     def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor]:

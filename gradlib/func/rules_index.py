@@ -174,19 +174,25 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
     return result
 
 
-@rule("multiply_at", "extreme_at")
-def reduce_at(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    input, src, indices, *rest = args
-    places = PhysicalIndices(level, indices, input.ndim)
-    return perform(op, (physical(level, input), places.arranged(level, _as_row(level, src)), places.indices, *rest))
-
-
 @rule("take_along", "put_along")
 def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, index, dim, *rest = args
     if not input.ndim:
         return physical(level, input)
+    if op.name == "put_along":
+        rest[0] = (level.size, *rest[0])
     return perform(op, (physical(level, input), physical(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
+
+
+@rule("scatter", "scatter_add", "multiply_at", "extreme_at")
+def scattered(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, src, index, dim, *rest = args
+    if rest == [True] and op.name.startswith("scatter") and not level.holds(input):
+        refuse_batched(next(x for x in (src, index) if level.holds(x)), f"{op.name}_")
+    values = src if not isinstance(src, Tensor) and not ndim(src) else physical(level, src)
+    if values is not src and not src.ndim:
+        values = values.reshape((level.size, *(1,) * input.ndim))
+    return perform(op, (physical(level, input), values, physical(level, index), dim + 1, *rest))
 
 
 # ---- tables -------------------------------------------------------------------------------------------------------------------------

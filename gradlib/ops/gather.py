@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import device_array, is_array, namespace, on_device_of
-from gradlib.backend.dtype import int64
-from gradlib.backend.flat_index import are_within, positions
-from gradlib.backend.pointwise import arange
+from gradlib.backend.array import is_array
+from gradlib.backend.dtype import fitted
+from gradlib.backend.flat_index import are_within
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
-from gradlib.core.inplace import write
+from gradlib.core.inplace import is_plain_on_device, write
 from gradlib.core.modes import global_state
 from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor, raw
@@ -28,7 +27,7 @@ from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
-from gradlib.ops.index import array_index, gathered_ndim, index as pick, put, put_into, trimmed
+from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 from gradlib.ops.take_along import take_along
@@ -42,7 +41,7 @@ __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "ta
 def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> Any:
     """Check that indices are integers, and return them."""
     array = places._array if type(places) is Tensor else raw(places)
-    if type(array) is not np.ndarray and not is_array(array):
+    if type(places) is not Tensor and not is_array(array):
         raise TypeError(f"{name}: index must be a Tensor of integers, got {type(places).__name__}")
     if array.dtype.kind not in "iu":
         raise error(f"{name}: expected an index of dtype int64, got {array.dtype} of shape {list(array.shape)}")
@@ -83,10 +82,11 @@ def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any
     return [None] * dim + [places if ndim else places.reshape((1,))]
 
 
-def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
-    """The index for ``index`` of positions along ``dim``, for ``gather`` and ``scatter``: in every other dimension the position itself."""
-    integers(name, places)
+def along(name: str, input: Any, dim: int, places: Any) -> Any:
+    """Check the positions along ``dim`` of ``gather`` and ``scatter``, and return them; those of 0-d tensors with one dimension."""
     array = places._array if isinstance(places, Tensor) else places
+    if type(places) is not Tensor or array.dtype.kind not in "iu":
+        integers(name, places)
     whole = input._array if isinstance(input, Tensor) else input
     shape, sizes = array.shape or (1,), whole.shape or (1,)
     if len(shape) != len(sizes):
@@ -96,28 +96,7 @@ def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
     if shape != sizes and 0 not in shape and any(map(operator.gt, shape, (*sizes[:dim], shape[dim], *sizes[dim + 1 :]))):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
     inside(name, places, sizes[dim])
-    return [places] if len(shape) == 1 else _with_positions(places, array, dim)
-
-
-def _with_positions(places: Any, array: Any, dim: int) -> list[Any]:
-    """Places along ``dim``, and along every other dimension the position itself; ``array``: the array in places."""
-    found, behind = [], array.ndim
-    if isinstance(array, np.ndarray):  # a logical tensor's is of a class of its own
-        for d, n in enumerate(array.shape):
-            behind -= 1
-            found.append(places if d == dim else positions(n, behind))
-        return found
-    with on_device_of(array):
-        for d, n in enumerate(array.shape):
-            behind -= 1
-            found.append(places if d == dim else _counted(array, n).reshape(n, *(1,) * behind))
-    return found
-
-
-def _counted(like: Any, n: int) -> Any:
-    """The numbers from 0 to n - 1 on the current device."""
-    made = arange(0, 1, n, int64)
-    return namespace(like).arange(n) if made is None else made
+    return places if array.shape else places.reshape((1,))
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------------
@@ -140,14 +119,10 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         tensor([[1],
                 [4]])
     """
-    ndim = input.ndim
-    if type(input) is Tensor and type(index) is Tensor and type(index._array) is device_array() and ndim:
-        dim = wrap_dim(dim, ndim)
-        have, want = input._array.shape, index._array.shape
-        if want[:dim] == have[:dim] and want[dim + 1 :] == have[dim + 1 :] and len(have) == len(want) and index._array.dtype.kind in "iu":
-            return take_along(input, index, dim, True)
-    places = along("gather", input, wrap_dim(dim, ndim), index)
-    return pick(input if ndim else input.reshape((1,)), places)
+    dim = wrap_dim(dim, input.ndim)
+    places = along("gather", input, dim, index)
+    made = take_along(input if input.ndim else input.reshape((1,)), places, dim, True)
+    return made if places is index else made.reshape(())
 
 
 @composite
@@ -215,7 +190,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     if not input.ndim:
         raise IndexError(f"take_along_dim: dim is {dim}, but the tensors have no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    have, want = raw(input).shape, raw(indices).shape
+    have = input._array.shape if type(input) is Tensor else raw(input).shape
+    want = indices._array.shape if type(indices) is Tensor else raw(indices).shape
     size, count = have[dim], want[dim]
     lowest = inside("take_along_dim", indices, size, IndexError, negative=True)
     places = indices
@@ -223,27 +199,32 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
         places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
         input = expand(input, (*both[:dim], size, *both[dim + 1 :]))
-    seen_on_device = lowest is None and type(raw(places)) is not np.ndarray  # where negative places count from the end of themselves
-    if not seen_on_device and (lowest is None or lowest < 0):
+    if lowest is not None and lowest < 0:
         places = where(places < 0, places + size, places)
     elif global_state.active or not isinstance(input, Tensor) or input._node is not None:
         places = clone(places)  # for what is saved is not the caller's
-    return pick(input, _with_positions(places, raw(places), dim) if input.ndim > 1 else [places])
+    return take_along(input, places, dim, True)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
 
 
 def writing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Publish a function as a composite that writes a copy and, with ``_``, in place. Its first argument does the writing."""
+    """Publish a function as a composite that writes a copy and, with ``_``, in place: which of them its first argument says."""
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[1:]
 
-    on_copy: Any = functools.update_wrapper(functools.partial(function, put), function)
+    on_copy: Any = functools.update_wrapper(functools.partial(function, False), function)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        if "axis" in named:
+            named["dim"] = named.pop("axis")
         try:
-            return write(input, lambda shadow: function(put_into, shadow, *args, **named), f"{name}_", copies_input=False)
+            if is_plain_on_device(input, (*args, *named.values())):
+                function(True, input, *args, **named)
+                (input._version_slot or input.version).bump()
+                return input
+            return write(input, lambda shadow: function(not global_state.active, shadow, *args, **named), f"{name}_", copies_input=False)
         except Exception:
             refuse_wrong(f"{name}_", on_copy, input, *args, **named)
             raise
@@ -252,28 +233,16 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
     in_place.__name__ = in_place.__qualname__ = f"{name}_"
     in_place.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     made = composite(on_copy)
-    publish(_with_numpy_names(in_place), f"{name}_")
+    publish(in_place, f"{name}_")
     return made
 
 
-def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with ``axis`` and ``keepdims`` understood as ``dim`` and ``keepdim``."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        if "axis" in named:
-            named["dim"] = named.pop("axis")
-        if "keepdims" in named:
-            named["keepdim"] = named.pop("keepdims")
-        return function(*args, **named)
-
-    return call
-
-
 def values_for(name: str, values: Any, input: Any) -> Any:
-    """The values to write: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
+    """The values to write: a Tensor or array of input's dtype as it is, a number as it stands in an array of that."""
     if type(values) is type(input) is Tensor and values._array.dtype is input._array.dtype:
         return values
+    if type(values) is float or type(values) is int:
+        return fitted(values, input.dtype)
     if isinstance(values, Tensor) or is_array(values):
         if values.dtype != input.dtype:
             raise RuntimeError(f"{name}: expected values of input's dtype {input.dtype}, got {values.dtype}; convert them with .to()")
@@ -282,12 +251,11 @@ def values_for(name: str, values: Any, input: Any) -> Any:
         raise RuntimeError(f"{name}: a complex number cannot be written to elements of dtype {input.dtype}")
     if not isinstance(values, (bool, int, float, complex)):
         raise TypeError(f"{name}: expected a Tensor or a number, got {type(values).__name__}")
-    with on_device_of(raw(input)):
-        return namespace(raw(input)).asarray(as_element(values, input.dtype), dtype=input.dtype)
+    return as_element(values, input.dtype)
 
 
 @writing
-def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put(into: bool, input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """``input[indices] = values``, or ``+=`` where repeats all count.
 
     Args:
@@ -304,21 +272,15 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
     """
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
-    array = raw(input)
+    array = input._array if type(input) is Tensor else raw(input)
     places = [None if i is None else array_index(i, array) for i in indices]
     values = values_for("index_put", values, input)
-    return put(input, trimmed(values, gathered_ndim(len(array.shape), places)), places, accumulate)
-
-
-def put_shaped(put: Any, input: Any, values: Any, places: list[Any], accumulate: bool) -> Any:
-    """``put``, where a 0-d tensor counts as a row of one element."""
-    if input.ndim:  # in row-major order, as torch's; so the sum is in any case
-        return put(input if accumulate or put is put_into else contiguous(input), values, places, accumulate)
-    return put(input.reshape((1,)), values, places, accumulate).reshape(())
+    values = values if isinstance(values, (int, float, complex)) else trimmed(values, gathered_ndim(array.ndim, places))
+    return (index_add_op if accumulate else index_put_op)(input, values, places, into)
 
 
 @writing
-def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(into: bool, input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
 
     Args:
@@ -333,19 +295,16 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
         >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2, 0]), gradlib.tensor([1.0, 2.0, 3.0]))
         tensor([4., 0., 2.])
     """
-    dim = wrap_dim(dim, input.ndim)
-    places = vector("index_add", dim, index, RuntimeError)
-    shape = raw(input).shape
-    _slices_fit("index_add", shape, dim, raw(places[-1]).shape[0], source, RuntimeError)
-    inside("index_add", index, shape[dim] if shape else 1)
-    values = values_for("index_add", source, input)
+    places, values = _slices("index_add", input, dim, index, source, RuntimeError)
     if type(alpha) is not int or alpha != 1:
         values = values * (bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype))
-    return put_shaped(put, input, values, places, True)
+    if not input.ndim:
+        return index_add_op(input.reshape((1,)), values, places, into).reshape(())
+    return index_add_op(input, values, places, into)
 
 
 @writing
-def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(into: bool, input: Any, dim: int, index: Any, source: Any) -> Any:
     """``input[index[i]] = source[i]`` for dim 0, and alike for others.
 
     Args:
@@ -357,18 +316,26 @@ def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
         >>> gradlib.index_copy(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
-    dim = wrap_dim(dim, input.ndim)
-    places = vector("index_copy", dim, index, IndexError)
-    shape = raw(input).shape
-    _slices_fit("index_copy", shape, dim, raw(places[-1]).shape[0], source, IndexError)
-    inside("index_copy", index, shape[dim] if shape else 1, IndexError)
-    return put_shaped(put, input, values_for("index_copy", source, input), places, False)
+    places, values = _slices("index_copy", input, dim, index, source, IndexError)
+    if not input.ndim:
+        return index_put_op(input.reshape((1,)), values, places, into).reshape(())
+    return index_put_op(input if into else contiguous(input), values, places, into)  # in row-major order, as torch's; so the sum is anyway
 
 
-def _slices_fit(name: str, shape: tuple[int, ...], dim: int, count: int, source: Any, error: type[Exception]) -> None:
-    """Refuse a source whose slices along ``dim`` are not those of the input of that shape, one for each place."""
-    have, want = raw(source).shape, (*shape[:dim], count, *shape[dim + 1 :])
-    if len(have) != len(want) and have and shape:
-        raise error(f"{name}: source has {len(have)} dimensions, input {len(shape)}; with this index it must have shape {list(want)}")
-    if have != want and (have or want != (1,)):
-        raise RuntimeError(f"{name}: source must have shape {list(want)} with this index, got {list(have)}")
+def _slices(name: str, input: Any, dim: Any, index: Any, source: Any, error: type[Exception]) -> tuple[list[Any], Any]:
+    """Check the arguments of ``index_add`` and ``index_copy``: source has one slice along ``dim`` for each place.
+
+    Returns: the index for ``index``, and source.
+    """
+    shape = input._array.shape if type(input) is Tensor else raw(input).shape
+    have = source._array.shape if type(source) is Tensor else raw(source).shape
+    dim = wrap_dim(dim, len(shape))
+    places = vector(name, dim, index, error)
+    want = (*shape[:dim], places[-1].shape[0], *shape[dim + 1 :])
+    if have != want:
+        if len(have) != len(want) and have and shape:
+            raise error(f"{name}: source has {len(have)} dimensions, input {len(shape)}; with this index it must have shape {list(want)}")
+        if have or want != (1,):
+            raise RuntimeError(f"{name}: source must have shape {list(want)} with this index, got {list(have)}")
+    inside(name, index, shape[dim] if shape else 1, error)
+    return places, values_for(name, source, input)

@@ -7,6 +7,7 @@ counts the number among the arrays, would move it to the front.)
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Sequence
@@ -15,8 +16,20 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, placing, pointwise
-from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, on_one_device, row_major
-from gradlib.backend.copying import fill, taken
+from gradlib.backend.array import (
+    Array,
+    assign,
+    copy,
+    device_index,
+    is_array,
+    move,
+    moved,
+    namespace,
+    on_device_of,
+    row_major,
+    row_major_copy,
+)
+from gradlib.backend.copying import fill
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
@@ -70,13 +83,8 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 # ---- gathering ----------------------------------------------------------------------------------------------------------------
 
 
-def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
-    """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
-    return _read(indices)[0]
-
-
 def _read(indices: Sequence[Any]) -> tuple[tuple[Any, ...], int, Any]:
-    """The key as by ``key_of``, how many of the indices are arrays, and the last of these."""
+    """The arrays, and slices for None, as NumPy takes them between brackets; how many of them are arrays, and the last of these."""
     key, count, last = [], 0, None
     for i in indices:
         if i is None:
@@ -93,13 +101,12 @@ def _read(indices: Sequence[Any]) -> tuple[tuple[Any, ...], int, Any]:
 )  # fmt: skip
 def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
+    made = None if xp is np else placing.picked(input, indices)
+    if made is not None:
+        return made
     key, count, last = _read(indices)
     if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
-        return taken(input, last, len(indices) - 1)  # the same, twice as fast
-    if xp is not np and count == len(key) and input.flags.c_contiguous:
-        at = placing.places(input.shape, key, input.data.device_id)
-        if at is not None:
-            return taken(input.reshape(-1, *input.shape[count:]), at, 0)
+        return input.take(last, len(indices) - 1)  # the same, twice as fast
     try:
         places = None
         if xp is np and input.size >= FEW:
@@ -124,7 +131,8 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
     made = rows_into_zeros(shape, indices[0], input) if xp is np and len(indices) == 1 else None
     if made is None:
         made = xp.zeros(shape, input.dtype)
-        add_at(made, indices, input)
+        if xp is np or not placing.put(made, indices, input, "add"):
+            add_at(made, indices, input)
     return made
 
 
@@ -204,7 +212,8 @@ def array_index(item: Any, like: Array) -> Any:
     """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
     if isinstance(item, Tensor):
         values = item._array
-        if type(values) is type(like) is np.ndarray and values.dtype is dtypes.int64:  # the common case
+        alike = type(values) is type(like) and values.dtype is dtypes.int64
+        if alike and (type(values) is np.ndarray or values.data.device_id == like.data.device_id):  # the common case
             return item
     elif is_array(item):
         item = values = copy(item)
@@ -340,11 +349,10 @@ def _common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] |
     if type(key) is Tensor and key._array.ndim:
         places = key._array
         mask = places.dtype is dtypes.bool_ and places.ndim <= array.ndim
-        if (mask or (places.dtype is dtypes.int64 and array.ndim)) and (
-            type(places) is type(array) is np.ndarray or on_one_device(places, array)
-        ):
-            return None, [key]
-        return None, None
+        if not (mask or (places.dtype is dtypes.int64 and array.ndim)) or type(places) is not type(array):
+            return None, None
+        here = type(places) is np.ndarray or places.data.device_id == array.data.device_id
+        return None, [key] if here else None
     view = _view_alone(key if type(key) is not Tensor else _number(key))
     return view, _whole_or_places(key, array) if view is None and type(key) is tuple else None
 
@@ -382,46 +390,38 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 )  # fmt: skip
 def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
-    result = input if into else copy(input)
-    _store(result, _read(indices)[0], values, fresh=not into)
+    result = input if into else row_major_copy(input) if input.flags.c_contiguous else copy(input)
+    if xp is np or not indices or not placing.put(result, indices, values):
+        _store(result, indices, values, fresh=not into)
     return result
 
 
 @op("linear", sequence="indices", complex="explicit", input=lambda g: g, values=lambda g, indices: index(g, indices))
 def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
-    result = input if into else xp.array(input, order="C", copy=True)
-    add_at(result, indices, values)
+    result = input if into else row_major_copy(input)
+    if xp is np or not placing.put(result, indices, values, "add"):
+        add_at(result, indices, values)
     return result
 
 
-def put(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
-    """``index_put_op``, or ``index_add_op``."""
-    return (index_add_op if accumulate else index_put_op)(input, values, indices, into)
-
-
-def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
-    """``put`` for ``write``: directly into the tensor's memory, unless an interpreter is entered."""
-    return put(input, values, indices, accumulate, not global_state.active)
-
-
-def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False) -> None:
-    """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
-    if type(target) is not np.ndarray and key:
-        masked = len(key) == 1 and getattr(key[0], "dtype", None) is dtypes.bool_
-        if _put_where(target, key[0], values) if masked else placing.put(target, key, values):
-            return
+def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = False) -> None:
+    """``target[indices] = values`` on raw arrays where no kernel does it; ``fresh``: nothing else has the target's memory."""
+    on_device = type(target) is not np.ndarray
+    key = _read(indices)[0]
+    if on_device and len(key) == 1 and getattr(key[0], "dtype", None) is dtypes.bool_ and _put_where(target, key[0], values):
+        return
     places = None
-    if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
+    if len(key) > 1 and target.size >= FEW and not on_device and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
     elif len(key) == 1:
         places = irregular_places(target, key[0])
     if places is not None:
         target, key = target.reshape(-1), (places,)
     try:
-        if fresh and type(target) is np.ndarray:
+        if fresh and not on_device:
             target[key] = values
-        elif key or type(target) is np.ndarray:
+        elif key or not on_device:
             assign(target, key, values)
         else:
             fill(target, values)
@@ -457,7 +457,7 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
     """The value to assign, in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
     if type(value) is Tensor and value._array.dtype is like.dtype:  # the common case
         array = value._array
-        if type(array) is type(like) is np.ndarray or on_one_device(array, like):
+        if type(array) is type(like) and (type(array) is np.ndarray or array.data.device_id == like.data.device_id):
             return value if array.ndim <= ndim else trimmed(value, ndim)
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
@@ -532,17 +532,18 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
-        values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
+        any_rank = gather is None or type(value) is float or type(value) is int
+        values = _fitting(value, array, region.ndim if any_rank else gathered_ndim(region.ndim, gather or ()))
         unrecorded = _unrecorded(input, value)
         whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)
         if unrecorded or (gather is None and not whole and is_part_recordable(input)):
             if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
                 refuse_memory(region, _WRITE)
-            places: tuple[Any, ...] = ()
-            if gather is not None:
-                places = tuple([_EVERYTHING if i is None else i._array if isinstance(i, Tensor) else i for i in gather])
+            places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
+            written = values._array if isinstance(values, Tensor) else values
             try:
-                _store(region, places, values._array if isinstance(values, Tensor) else values)
+                if type(region) is np.ndarray or not (placing.put(region, places, written) if places else moved(region, written)):
+                    _store(region, places or (), written)
             except BaseException as error:
                 if has_begun(error):
                     input.version.bump()
@@ -553,10 +554,12 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         elif whole:
             input.copy_(values) if isinstance(values, Tensor) or is_array(values) else input.fill_(values)
         elif gather is None:
-            write(slice_op(input, view or (...,)), lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
+            put = functools.partial(index_put_op, values=values, indices=[], into=not global_state.active)
+            write(slice_op(input, view or (...,)), lambda shadow: put(shadow.data), _WRITE, False, False)
         else:
             target = input if view is None else slice_op(input, view)
-            write(target, lambda shadow: index_put_op(shadow, values, gather, not global_state.active), _WRITE, False, False)
+            put = functools.partial(index_put_op, values=values, indices=gather, into=not global_state.active)
+            write(target, put, _WRITE, False, False)
 
 
 publish(getitem, "__getitem__")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, pointwise
+from gradlib.backend import dtype as dtypes, placing, pointwise
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import raw
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
@@ -131,7 +131,14 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return where(mask, pick(line, [places]), input)
 
 
-@composite(inplace=True)
+def _fill_into(input: Any, dim: int, index: Any, value: Any) -> bool:
+    """``index_fill`` into a CuPy array."""
+    if type(value) not in (int, float) or not input.ndim or getattr(index, "ndim", 0) != 1 or index.dtype.kind not in "iu":
+        return False
+    return placing.put_along(input, wrap_dim(dim, input.ndim), index, as_element(value, input.dtype), along=False)
+
+
+@composite(inplace=True, device_into=_fill_into)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
 
@@ -146,13 +153,14 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), 1)
         tensor([1., 0., 1.])
     """
-    dim = wrap_dim(dim, input.ndim)
+    shape = input._array.shape if type(input) is Tensor else raw(input).shape
+    dim = wrap_dim(dim, len(shape))
     places = vector("index_fill", dim, index, RuntimeError)
-    size = input.shape[dim] if input.ndim else 1
+    size = shape[dim] if shape else 1
     inside("index_fill", index, size, IndexError, negative=True)
-    array = raw(places[-1])
-    if (type(array) is np.ndarray or dim == 0) and type(value) in (int, float) and input.ndim:
+    if type(value) in (int, float) and shape:
         return index_put_op(contiguous(input), as_element(value, input.dtype), places)  # no gradient counts repeats
+    array = raw(places[-1])
     if type(array) is np.ndarray:
         mask = np.zeros(size, bool)
         mask[array] = True

@@ -160,7 +160,7 @@ def _picked(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[in
     if not input_shape:
         return g[0]
     shape = kept(input_shape, dim)
-    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape[dim])
+    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape)
 
 
 def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> Any:

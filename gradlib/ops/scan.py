@@ -225,7 +225,7 @@ def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -
     """Each output's gradient goes to the element that was the extreme there."""
     if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME and dim in (-1, indices.ndim - 1):
         return _added_by_runs(g[0], indices)
-    return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1, True)
+    return put_along(g[0], indices, dim, input_shape, True)
 
 
 def _added_by_runs(g: Any, indices: Any) -> Any:

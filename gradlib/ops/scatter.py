@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace, on_device_of
-from gradlib.backend.scatter import extreme_at as extreme_into, multiply_at as multiply_into
+from gradlib.backend.array import is_array, on_device_of, row_major_copy
+from gradlib.backend.scatter import write_along
 from gradlib.core.batched import Batched
-from gradlib.core.modes import thread_state
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
-from gradlib.ops.gather import along, put_shaped, values_for, writing
-from gradlib.ops.index import index as pick, index_add_op, key_of, put_into, slice_op
+from gradlib.ops.gather import along, values_for, writing
+from gradlib.ops.index import slice_op
 from gradlib.ops.select import where
-from gradlib.ops.shape import expand
+from gradlib.ops.take_along import scatter_add_op, scatter_op, take_along
 
 __all__ = ["scatter", "scatter_add", "scatter_reduce"]
 
 
-def _scattered(put: Any, name: str, input: Any, dim: int, index: Any, src: Any, accumulate: bool) -> Any:
-    """The common part of scatter and scatter_add: write the part of src that index addresses along ``dim``."""
-    places = along(name, input, wrap_dim(dim, input.ndim), index if index.ndim else index.reshape((1,)))
+def _scattered(operation: Any, name: str, input: Any, dim: int, index: Any, src: Any, *more: Any) -> Any:
+    """The common part: check the arguments, and write the part of src that index addresses along ``dim``."""
+    dim = wrap_dim(dim, input.ndim)
+    index = along(name, input, dim, index)
     src = values_for(name, src, input)
-    return put_shaped(put, input, _cropped(name, src, index), places, accumulate)
+    src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index)
+    if input.ndim:
+        return operation(input, src, index, dim, *more)
+    return operation(input.reshape((1,)), src, index, dim, *more).reshape(())
 
 
 def _cropped(name: str, src: Any, index: Any) -> Any:
-    """The leading part of src of index's shape; a number as it is."""
-    array, places = src._array if isinstance(src, Tensor) else src, index._array if isinstance(index, Tensor) else index
-    if array.shape == places.shape or (is_array(src) and not src.ndim):
+    """The leading part of src of index's shape; what has no dimensions as it is."""
+    given = src._array if type(src) is Tensor else raw(src)
+    have, want = given.shape, index._array.shape if type(index) is Tensor else raw(index).shape
+    if have == want or (not have and (given is src or len(want) < 2)):
         return src
-    if src.ndim != index.ndim and max(src.ndim, index.ndim) > 1:
-        raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(index.shape)} and {list(src.shape)}")
-    if src.shape == index.shape:
-        return src
-    if any(n > m for n, m in zip(index.shape, src.shape, strict=False)):
-        raise RuntimeError(f"{name}: expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    return src if not src.ndim else slice_op(src, (*(slice(n) for n in index.shape), ...))
+    if len(have) != len(want):
+        raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(want)} and {list(have)}")
+    if any(map(operator.gt, want, have)):
+        raise RuntimeError(f"{name}: expected index {list(want)} to be no larger than src {list(have)}")
+    return slice_op(src, (*map(slice, want), ...))
 
 
 @writing
-def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(into: bool, input: Any, dim: int, index: Any, src: Any) -> Any:
     """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
 
     Args:
@@ -63,11 +67,11 @@ def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
     """
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_add: src must be a Tensor, got {type(src).__name__}")
-    return _scattered(put, "scatter_add", input, dim, index, src, True)
+    return _scattered(scatter_add_op, "scatter_add", input, dim, index, src, into)
 
 
 @writing
-def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+def scatter(into: bool, input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
 
     Where a place is named several times, which of its values stays is not defined.
@@ -85,12 +89,11 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
     if src is not None and value is not None:
         raise TypeError("scatter() takes src or value, got both")
     src = value if src is None else src
-    if reduce == "multiply":
-        src = src if isinstance(src, Tensor) or is_array(src) else expand(values_for("scatter", src, input), index.shape)
-        return scatter_reduce(clone(input) if put is put_into else input, dim, index, src, "prod")
+    if reduce == "multiply":  # which keeps its input: one that is not written afterwards
+        return _scattered(multiply_at, "scatter", clone(input) if into or global_state.active else input, dim, index, src)
     if reduce not in (None, "add"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
-    return _scattered(put, "scatter", input, dim, index, src, reduce == "add")
+    return _scattered(scatter_op if reduce is None else scatter_add_op, "scatter", input, dim, index, src, into)
 
 
 # ---- reductions -------------------------------------------------------------------------------------------------------------------
@@ -115,28 +118,19 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
-    if not input.ndim:
-        row = scatter_reduce(input.reshape((1,)), dim, index.reshape((-1,)), src.reshape((-1,)), reduce, include_self=include_self)
-        return row.reshape(())
-    dim = wrap_dim(dim, input.ndim)
-    places = along("scatter_reduce", input, dim, index)
-    src = _cropped("scatter_reduce", values_for("scatter_reduce", src, input), index)
-    src = src if src.ndim else src.reshape((1,))
     if reduce in ("sum", "mean"):
         total = scatter_add(input if include_self else scatter(input, dim, index, 0), dim, index, src)
         return total if reduce == "sum" else _mean(total, input, dim, index, include_self)
     neutral = input if include_self else scatter(input, dim, index, _neutral(reduce, input.dtype))
     if reduce == "prod":
-        return multiply_at(neutral, src, places)
-    return extreme_at(neutral, src, places, reduce == "amax")
+        return _scattered(multiply_at, "scatter_reduce", neutral, dim, index, src)
+    return _scattered(extreme_at, "scatter_reduce", neutral, dim, index, src, reduce == "amax")
 
 
 def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> Any:
     """The sums divided by how many elements met; integers round down."""
-    places = raw(index)
-    with on_device_of(places):
-        ones = namespace(places).ones(places.shape, input.dtype)
-        count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, index, ones)
+    with on_device_of(raw(index)):
+        count = _scattered(scatter_add_op, "scatter_reduce", (ones_like if include_self else zeros_like)(raw(input)), dim, index, 1)
         count = where(count == 0, 1, count)
     return div(total, count) if dtypes.is_differentiable(input.dtype) else div(total, count, rounding_mode="floor")
 
@@ -151,22 +145,22 @@ def _neutral(reduce: str, dtype: Any) -> Any:
     return float("-inf" if reduce == "amax" else "inf")
 
 
-def _other_factors(g: Any, input: Any, src: Any, indices: Any) -> Any:
+def _other_factors(g: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
     """g times the product of what met each element of input in src: also where the element itself is zero."""
     factor = where(input == 0, ones_like(input), input)
-    return g * multiply_at(factor, src, indices) / factor
+    return g * multiply_at(factor, src, index, dim) / factor
 
 
-def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
+def _among_factors(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
     """g times the product of all the others that met at the place of each element of src, zeros among them or not."""
     zero = src == 0
-    zeros_met = pick(index_add_op(zeros_like(input), ones_like(src) * zero, indices), indices)
+    zeros_met = take_along(scatter_add_op(zeros_like(input), ones_like(src) * zero, index, dim), index, dim, True)
     alone = zero & (zeros_met == 1)
     if isinstance(src, Tensor):
         src = _once(src, zero & (zeros_met != 1))
-    product = multiply_at(input, where(alone, ones_like(src), src), indices)
-    others = pick(g * out, indices) / where(zero, ones_like(src), src)
-    return where(alone, pick(g * product, indices), others)
+    product = multiply_at(input, where(alone, ones_like(src), src), index, dim)
+    others = take_along(g * out, index, dim, True) / where(zero, ones_like(src), src)
+    return where(alone, take_along(g * product, index, dim, True), others)
 
 
 def _once(src: Tensor, several: Any) -> Tensor:
@@ -194,40 +188,40 @@ def _refuse_slope(g: Any) -> NoReturn:
 
 
 @op(
-    "other", sequence="indices", method=False,
-    input=lambda g, input, src, indices: _other_factors(g, input, src, indices),
-    src=lambda g, input, src, out, indices: _among_factors(g, input, src, out, indices),
+    "other", also=("index",), method=False,
+    input=lambda g, input, src, index, dim: _other_factors(g, input, src, index, dim),
+    src=lambda g, input, src, out, index, dim: _among_factors(g, input, src, out, index, dim),
 )  # fmt: skip
-def multiply_at(xp: Any, input: Any, src: Any, indices: Any) -> Any:
-    """A copy of input to whose elements at ``indices`` those of src are multiplied, as often as they are named."""
-    result = xp.array(input, copy=True)
-    multiply_into(result, key_of(indices), src)
+def multiply_at(xp: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
+    """A copy of input to whose elements at ``index`` along ``dim`` those of src are multiplied, as often as they are named."""
+    result = row_major_copy(input)
+    write_along("prod", result, index, dim, src)
     return result
 
 
-def _shares(g: Any, input: Any, src: Any, out: Any, indices: Any) -> tuple[Any, Any, Any]:
+def _shares(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> tuple[Any, Any, Any]:
     """g divided by how many elements equal the result, and which of input and of src do."""
-    mine, its = input == out, src == pick(out, indices)
-    return g / index_add_op(ones_like(g) * mine, ones_like(src) * its, indices), mine, its
+    mine, its = input == out, src == take_along(out, index, dim, True)
+    return g / scatter_add_op(ones_like(g) * mine, ones_like(src) * its, index, dim), mine, its
 
 
-def _own_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
-    share, mine, _ = _shares(g, input, src, out, indices)
+def _own_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
+    share, mine, _ = _shares(g, input, src, out, index, dim)
     return where(mine, share, 0.0)
 
 
-def _met_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
-    share, _, its = _shares(g, input, src, out, indices)
-    return where(its, pick(share, indices), 0.0)
+def _met_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
+    share, _, its = _shares(g, input, src, out, index, dim)
+    return where(its, take_along(share, index, dim, True), 0.0)
 
 
 @op(
-    "other", sequence="indices", method=False, complex="none",
-    input=lambda g, input, src, out, indices: _own_share(g, input, src, out, indices),
-    src=lambda g, input, src, out, indices: _met_share(g, input, src, out, indices),
+    "other", also=("index",), method=False, complex="none",
+    input=lambda g, input, src, out, index, dim: _own_share(g, input, src, out, index, dim),
+    src=lambda g, input, src, out, index, dim: _met_share(g, input, src, out, index, dim),
 )  # fmt: skip
-def extreme_at(xp: Any, input: Any, src: Any, indices: Any, largest: bool) -> Any:
-    """A copy of input in which the elements at ``indices`` are the largest (smallest) of themselves and what src brings there."""
-    result = xp.array(input, copy=True)
-    extreme_into(result, key_of(indices), src, largest)
+def extreme_at(xp: Any, input: Any, src: Any, index: Any, dim: int, largest: bool) -> Any:
+    """A copy of input; its elements at ``index`` along ``dim`` are the largest (smallest) of themselves and what src brings there."""
+    result = row_major_copy(input)
+    write_along("max" if largest else "min", result, index, dim, src)
     return result

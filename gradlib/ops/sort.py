@@ -58,7 +58,7 @@ def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
 
 def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """Each gradient back to the place its element came from."""
-    return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1)
+    return put_along(g[0], indices, dim, input_shape)
 
 
 # ---- whole lines --------------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[
     if not input_shape:
         return g[0]
     shape = kept(input_shape, dim)
-    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape[dim])
+    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape)
 
 
 def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tuple[Array, Array]:

@@ -1,4 +1,7 @@
-"""The closed pair behind everything that picks elements along one dimension (max, sort, cummax, ...): each is the other's transpose."""
+"""Reading and writing along one dimension at places of their own for every element: gather, scatter, and all that picks along a dimension.
+
+``take_along`` and ``put_along`` are each other's transpose; ``scatter`` and ``scatter_add`` write into values that are there.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import copying
-from gradlib.backend.array import Namespace
-from gradlib.backend.flat_index import along_grid, put_along_axis, take_along_axis
-from gradlib.backend.scatter import scatter_add
+from gradlib.backend.array import Namespace, row_major_copy
+from gradlib.backend.flat_index import take_along_axis
+from gradlib.backend.scatter import write_along
 from gradlib.core.op import op
 
 __all__: list[str] = []
@@ -17,31 +19,47 @@ __all__: list[str] = []
 
 @op(
     "linear", also=("index",), method=False, complex="explicit",
-    input=lambda g, index, dim, repeated, input_shape: put_along(g, index, dim, input_shape[dim] if input_shape else 1, repeated),
+    input=lambda g, index, dim, repeated, input_shape: put_along(g, index, dim, input_shape, repeated),
 )  # fmt: skip
 def take_along(xp: Namespace, input: Any, index: Any, dim: int, repeated: bool = False) -> Any:
-    """The elements at ``index`` along ``dim``; index has the input's rank. ``repeated`` says that it may name an element twice."""
-    if not input.ndim:
-        return input
-    alike = all(n == m or d == dim % input.ndim for d, (n, m) in enumerate(zip(input.shape, index.shape, strict=True)))
-    return take_along_axis(xp, input, index, dim) if alike else xp.take_along_axis(input, index, axis=dim)
+    """The elements at ``index`` along ``dim``; index has the input's rank, and in the other dimensions its sizes or fewer.
+
+    ``repeated`` says that it may name an element twice.
+    """
+    return take_along_axis(xp, input, index, dim) if input.ndim else input
 
 
 @op("linear", also=("index",), method=False, complex="explicit", input=lambda g, index, dim, repeated: take_along(g, index, dim, repeated))
-def put_along(xp: Namespace, input: Any, index: Any, dim: int, size: int, repeated: bool = False) -> Any:
-    """Zeros of ``size`` along ``dim`` with the input's elements at (where repeated: added at) ``index``: ``take_along``'s transpose."""
+def put_along(xp: Namespace, input: Any, index: Any, dim: int, shape: tuple[int, ...], repeated: bool = False) -> Any:
+    """Zeros of a shape with the input's elements at (where repeated: added at) ``index``: ``take_along``'s transpose."""
     if not input.ndim:
         return input
-    dim = dim % input.ndim
-    result = xp.zeros((*input.shape[:dim], size, *input.shape[dim + 1 :]), input.dtype)
-    if repeated and xp is np:
-        scatter_add(result, along_grid(input.shape, index, dim), input)
-    elif repeated:
-        grid = [xp.arange(n).reshape(-1, *[1] * (input.ndim - 1 - i)) for i, n in enumerate(input.shape)]
-        grid[dim] = index
-        scatter_add(result, tuple(grid), input)
-    elif xp is np:
-        put_along_axis(result, index, input, dim)
-    elif not copying.put_along(result, index, input, dim):
-        xp.put_along_axis(result, index, input, axis=dim)
+    result = xp.zeros(shape, input.dtype)
+    write_along("add" if repeated else "put", result, index, dim % input.ndim, input)
+    return result
+
+
+@op(
+    "linear", also=("index",), method=False, complex="explicit",
+    input=lambda g, index, dim: scatter_op(g, 0.0, index, dim),
+    src=lambda g, index, dim: take_along(g, index, dim, True),
+)  # fmt: skip
+def scatter_op(xp: Namespace, input: Any, src: Any, index: Any, dim: int, into: bool = False) -> Any:
+    """A copy of input whose elements at ``index`` along ``dim`` are replaced by those of src, of index's shape; ``into`` writes input."""
+    result = input if into else row_major_copy(input)
+    if into and xp is np and np.may_share_memory(index, result):  # NumPy would read it while it writes
+        index = index.copy()
+    write_along("put", result, index, dim, src)
+    return result
+
+
+@op(
+    "linear", also=("index",), method=False, complex="explicit",
+    input=lambda g: g,
+    src=lambda g, index, dim: take_along(g, index, dim, True),
+)  # fmt: skip
+def scatter_add_op(xp: Namespace, input: Any, src: Any, index: Any, dim: int, into: bool = False) -> Any:
+    """The same with the elements of src added, where repeats count."""
+    result = input if into else row_major_copy(input)
+    write_along("add", result, index, dim, src)
     return result

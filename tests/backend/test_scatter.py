@@ -10,7 +10,7 @@ import pytest
 from gradlib.backend.array import move
 from gradlib.backend.device import resolve
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.scatter import extreme_at, fold_at, multiply_at, rows_into_zeros, scatter_add
+from gradlib.backend.scatter import fold_at, reduce_at, rows_into_zeros, scatter_add
 from gradlib.ops.index import add_at
 from tests.values import host
 
@@ -102,10 +102,7 @@ def test_products_and_extremes(name: str, count: int, there: Any) -> None:
     getattr(np, name).at(want, index, values)
     target, by_runs = there(np.full((3, 2), 2.0)), np.full((3, 2), 2.0)
     places = tuple(map(there, index))
-    if name == "multiply":
-        multiply_at(target, places, there(values))
-    else:
-        extreme_at(target, places, there(values), name == "maximum")
+    reduce_at({"multiply": "prod", "maximum": "max", "minimum": "min"}[name], target, places, there(values))
     np.testing.assert_array_equal(host(target), want)
     fold_at(getattr(np, name), by_runs, index, values)
     np.testing.assert_array_equal(by_runs, want)
@@ -118,6 +115,6 @@ def test_an_extreme_is_exact_and_keeps_nan(largest: bool, there: Any) -> None:
     close = 1 + 2.0**-40
     target = there(np.array([1.0, 1.0]))
     values = np.array([close if largest else 2 - close, np.nan, 0.5])
-    extreme_at(target, (there(np.array([0, 1, 1])),), there(values), largest)
+    reduce_at("max" if largest else "min", target, (there(np.array([0, 1, 1])),), there(values))
     assert host(target)[0] == values[0]
     assert np.isnan(host(target)[1])

@@ -69,6 +69,27 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "tensordot": lambda x, y, **_: gradlib.tensordot(x, y, ((1,), (1,))), "einsum": lambda x, y, **_: gradlib.einsum("ij,kj->ik", x, y),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
+PLACES: dict[str, Callable[..., Any]] = {
+    "scatter": lambda x, p, s, **_: x.scatter(1, p, s), "scatter, number": lambda x, p, **_: x.scatter(1, p, 2.0),
+    "scatter_": lambda z, p, d, **_: z.scatter_(1, p, d), "scatter_, number": lambda z, p, **_: z.scatter_(1, p, 2.0),
+    "scatter_add": lambda x, p, s, **_: x.scatter_add(1, p, s), "scatter_add_": lambda z, p, d, **_: z.scatter_add_(1, p, d),
+    "scatter_reduce, sum": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "sum"),
+    "scatter_reduce, amax": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "amax"),
+    "scatter_reduce, prod": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "prod"),
+    "index_add": lambda x, i, t, **_: x.index_add(0, i, t), "index_add, columns": lambda x, i, s, **_: x.index_add(1, i, s),
+    "index_add_": lambda z, i, t, **_: z.index_add_(0, i, t), "index_copy": lambda x, i, t, **_: x.index_copy(0, i, t),
+    "index_copy, columns": lambda x, i, s, **_: x.index_copy(1, i, s), "index_copy_": lambda z, i, t, **_: z.index_copy_(0, i, t),
+    "index_fill": lambda x, i, **_: x.index_fill(0, i, 2.0), "index_fill, columns": lambda x, i, **_: x.index_fill(1, i, 2.0),
+    "index_fill_": lambda z, i, **_: z.index_fill_(1, i, 2.0), "index_put": lambda x, i, t, **_: x.index_put((i,), t),
+    "index_put, sum": lambda x, i, t, **_: x.index_put((i,), t, accumulate=True),
+    "index_put_": lambda z, i, t, **_: z.index_put_((i,), t), "take": lambda x, i, **_: x.take(i),
+    "take_along_dim": lambda x, p, **_: x.take_along_dim(p, 1), "index_select": lambda x, i, **_: x.index_select(1, i),
+    "gather of fewer lines": lambda x, q, **_: x.gather(0, q), "two arrays": lambda x, i, **_: x[i, i],
+    "masked_select": lambda x, m, **_: x.masked_select(m),
+    "recorded rows": lambda c, i, t, **_: c.__setitem__(i, t), "recorded row": lambda c, r, **_: c.__setitem__(0, r),
+    "recorded slice": lambda c, t, **_: c.__setitem__(slice(1, 3), t),
+    "recorded number": lambda c, i, **_: c.__setitem__(i, 2.0),
+}  # fmt: skip
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
     "take_along_axis", "divide", "clip",
@@ -94,9 +115,15 @@ def operands() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
+def at_places() -> dict[str, Any]:
+    given = operands()
+    part = given["y"][:, :2].clone()
+    return given | {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4}
+
+
+@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS, *PLACES])
 def test_an_operation_on_a_device_is_few_calls(name):
-    given, case = operands(), (POINTWISE | OTHERS)[name]
+    given, case = at_places() if name in PLACES else operands(), (POINTWISE | OTHERS | PLACES)[name]
     case(**given)  # what is written and compiled at the first call
     calls = python_calls(lambda: case(**given))
     assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls

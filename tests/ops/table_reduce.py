@@ -175,11 +175,12 @@ CASES = [
         lambda a, i: np.array([a[1], a[1], a[3]]), complex=True, label="repeated",
     ),
     Case(
-        "put_along", lambda a, i: take_along.put_along(a, i, 1, 3), lambda rng: [rng.standard_normal((2, 2)), np.array([[2, 0], [1, 2]])],
+        "put_along", lambda a, i: take_along.put_along(a, i, 1, (2, 3)),
+        lambda rng: [rng.standard_normal((2, 2)), np.array([[2, 0], [1, 2]])],
         lambda a, i: np.array([[a[0, 1], 0, a[0, 0]], [0, a[1, 0], a[1, 1]]]), complex=True,
     ),
     Case(
-        "put_along", lambda a, i: take_along.put_along(a, i, 0, 4, True), lambda rng: [rng.standard_normal(3), np.array([1, 1, 3])],
+        "put_along", lambda a, i: take_along.put_along(a, i, 0, (4,), True), lambda rng: [rng.standard_normal(3), np.array([1, 1, 3])],
         lambda a, i: np.array([0, a[0] + a[1], 0, a[2]]), complex=True, label="repeated",
     ),
 ]  # fmt: skip
