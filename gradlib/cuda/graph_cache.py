@@ -32,7 +32,7 @@ class Graphed:
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if capturing.capture is not None or not tensors or not all(value.is_cuda for value in tensors):
             return self._function(*args, **kwargs)
-        key = (structure, thread_state.grad_enabled, *map(_key, leaves))
+        key = (structure, thread_state.grad_enabled, thread_state.inference, *map(_key, leaves))
         if key not in self._graphs:
             self._graphs[key] = self._captured(leaves, structure)
             if len(self._graphs) > self._most:

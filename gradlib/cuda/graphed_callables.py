@@ -8,6 +8,7 @@ from typing import Any
 
 from gradlib.autograd.function import Function, once_differentiable
 from gradlib.autograd.gradient import grad
+from gradlib.autograd.graph import increment_version
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.devices import synchronize
 from gradlib.cuda.graph_pools import Handle, graph_pool_handle
@@ -85,6 +86,7 @@ class _Captured:
                     if static.data_ptr() != value.data_ptr():
                         static.copy_(value)
                 captured.forward.replay()
+                increment_version(captured.outputs)
                 ctx.call = object()
                 captured.holds(ctx.call)
                 return tuple(out.detach() for out in captured.outputs)
@@ -103,7 +105,7 @@ class _Captured:
                         static.copy_(g)
                 captured.backward.replay()
                 captured.holds(None)
-                return tuple(None if g is None else g.detach() for g in captured.gradients)
+                return tuple(None if g is None else g.clone() for g in captured.gradients)  # the next replay overwrites the graph's own
 
         def replayed(*user_args: Any) -> Any:
             given = flatten(user_args)[0]

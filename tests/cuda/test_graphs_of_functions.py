@@ -106,6 +106,31 @@ def test_backward_is_refused_where_a_later_call_has_overwritten_its_values() -> 
     assert y.grad is not None
 
 
+def test_a_call_writes_its_earlier_results_and_no_gradient() -> None:
+    double = cuda.make_graphed_callables(lambda x: x * 2, (drawn(3, grad=True),))
+    x, y = drawn(3, grad=True), drawn(3, grad=True)
+    result = double(x)
+    product = result * result.detach()
+    double(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    (g,) = gradlib.autograd.grad(double(x), [x], drawn(3))
+    before = g.clone()
+    gradlib.autograd.grad(double(y), [y], drawn(3))
+    assert gradlib.equal(g, before)
+
+
+def test_graphed_runs_in_and_out_of_inference_mode() -> None:
+    @cuda.graphed
+    def double(x: gradlib.Tensor) -> gradlib.Tensor:
+        return x * 2
+
+    for mode in (gradlib.inference_mode, gradlib.no_grad, gradlib.inference_mode, gradlib.enable_grad):
+        x = drawn(3)
+        with mode():
+            assert gradlib.equal(double(x), x * 2)
+
+
 def test_graphed_tells_minus_zero_from_zero() -> None:
     @cuda.graphed
     def signed(x: gradlib.Tensor, sign: float) -> gradlib.Tensor:
