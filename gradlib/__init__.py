@@ -1,4 +1,7 @@
-"""gradlib: torch.autograd's semantics and names on NumPy and CuPy arrays."""
+"""gradlib: torch.autograd's semantics and names on NumPy and CuPy arrays.
+
+``gradlib/docs/start.md`` is where to begin; ``help(gradlib.NAME)`` documents each function.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ with _without_collection():
         preserve_format as preserve_format,
         strided as strided,
     )
-    from gradlib.backend.names import no_such_name as _no_such_name, suggest_names as _suggest_names
+    from gradlib.backend.names import missing as _missing, suggest_names as _suggest_names
     from gradlib.core.grad_mode import (
         enable_grad as enable_grad,
         inference_mode as inference_mode,
@@ -170,7 +173,7 @@ def __getattr__(name: str) -> object:
         from gradlib.backend.dtype import bfloat16
 
         return bfloat16()
-    raise _no_such_name(_sys.modules[__name__], name)
+    return _missing(_sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

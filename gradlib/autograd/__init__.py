@@ -16,7 +16,7 @@ from gradlib.autograd.grad_mode import (
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from gradlib.autograd.gradient import grad as grad
 from gradlib.autograd.variable import Variable as Variable
-from gradlib.backend.names import no_such_name as _no_such_name
+from gradlib.backend.names import missing as _missing
 from gradlib.core.backward import backward as backward
 from gradlib.core.grad_mode import (
     enable_grad as enable_grad,
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> object:
     """``profiler``, which is loaded when it is asked for."""
     if name == "profiler":
         return _import_module(f"{__name__}.profiler")
-    raise _no_such_name(_sys.modules[__name__], name)
+    return _missing(_sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

@@ -42,10 +42,13 @@ def suggest_names(package: str) -> None:
     """Let a package, and what is loaded of it, answer a name that it lacks with the nearest; what is found costs no more than before."""
     for name, module in list(sys.modules.items()):
         if (name == package or name.startswith(f"{package}.")) and isinstance(module, ModuleType) and "__getattr__" not in vars(module):
-            setattr(module, "__getattr__", partial(_refuse, module))  # noqa: B010  (PEP 562; an assignment is an error to type checkers)
+            setattr(module, "__getattr__", partial(missing, module))  # noqa: B010  (PEP 562; an assignment is an error to type checkers)
 
 
-def _refuse(module: ModuleType, name: str) -> Any:
+def missing(module: ModuleType, name: str) -> Any:
+    """What a module answers to a name that it lacks: an error; and a package to ``__all__``, by which ``help`` lists what it offers."""
+    if name == "__all__" and hasattr(module, "__path__"):
+        return sorted(each for each in vars(module) if not each.startswith("_") and each != "annotations")
     raise no_such_name(module, name)
 
 

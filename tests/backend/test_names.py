@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import pydoc
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -69,6 +71,15 @@ def test_without_a_near_name_there_is_no_suggestion() -> None:
     assert str(caught.value) == "module 'gradlib.trajectory' has no attribute 'qqqqqq'"
     with pytest.raises(ImportError, match="cannot import name 'tahn'"):
         exec("from gradlib import tahn")
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [(gradlib, "sin"), (gradlib.func, "vmap"), (gradlib.autograd, "grad"), (gradlib.trajectory, "step_jerk")]
+)
+def test_help_lists_what_a_package_offers(package: ModuleType, name: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(package))
+    assert re.search(rf"^    {name}\(.*\)", text, re.MULTILINE)
+    assert "annotations" not in package.__all__
 
 
 @pytest.mark.slow
