@@ -27,7 +27,7 @@ class NoSuchName(AttributeError):
         if near:
             return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?"
         if getattr(self.obj, "__name__", "").removeprefix("gradlib").lstrip(".") in _TORCHS:
-            return f"{self.said}; what torch has and gradlib has not is in gradlib/docs/from_torch.md, with what to use instead"
+            return f"{self.said}; gradlib/docs/from_torch.md says what of torch is absent, and what to use instead"
         return self.said
 
     def __reduce__(self) -> Any:

@@ -65,6 +65,9 @@ def describe(tensor: Any) -> str:
     numbers["linewidth"] = options["linewidth"] + max(shown.ndim, 1)  # NumPy counts the brackets that close
     if shown.dtype.kind in "fc":
         numbers["formatter"] = _formatter(_edges(shown))
+    elif shown.dtype.kind == "b":
+        width = 4 if _edges(shown).all() else 5
+        numbers["formatter"] = {"bool": lambda value: str(bool(value)).rjust(width)}
     with np.printoptions(**numbers):
         text = np.array2string(shown, separator=", ", prefix="tensor(")
     notes = []

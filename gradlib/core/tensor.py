@@ -678,7 +678,7 @@ class Tensor(Methods):
         return self._array.shape[0]
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._array.ndim == 0 and spec else object.__format__(self, spec)
+        return format(self.item(), spec) if self._array.ndim == 0 else object.__format__(self, spec)
 
     # ---- copies of the object ---------------------------------------------------------------------------------------------
 

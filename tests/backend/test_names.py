@@ -61,7 +61,7 @@ def test_every_public_module_suggests_the_nearest_of_its_names(module: ModuleTyp
 def test_without_a_near_name_there_is_no_suggestion() -> None:
     with pytest.raises(AttributeError) as caught:
         gradlib.qqqqqq  # noqa: B018
-    lists = "; what torch has and gradlib has not is in gradlib/docs/from_torch.md, with what to use instead"
+    lists = "; gradlib/docs/from_torch.md says what of torch is absent, and what to use instead"
     assert str(caught.value) == "module 'gradlib' has no attribute 'qqqqqq'" + lists
     with pytest.raises(AttributeError) as caught:
         gradlib.nn.Sequential  # noqa: B018

@@ -280,11 +280,19 @@ def printing() -> Iterator[None]:
         ([1.5, float("nan"), float("inf")], "[1.5000,    nan,    inf]"), ([1e-8, 1.0], "[1.0000e-08, 1.0000e+00]"),
         ([1e6, 2.0], "[1.0000e+06, 2.0000e+00]"), ([float("nan"), 0.0], "[nan, 0.]"), ([-0.0, 1.0], "[-0., 1.]"), ([], "[]"),
         ([1 + 2j, 0.5 - 1j], "[1.0000+2.j, 0.5000-1.j]"), ([True, False], "[ True, False]"), ([1, 10], "[ 1, 10]"),
-        ([0.1, 0.25], "[0.1000, 0.2500]"),
+        ([0.1, 0.25], "[0.1000, 0.2500]"), ([True, True], "[True, True]"), ([[True], [False]], "[[ True],\n        [False]]"),
     ],
 )  # fmt: skip
 def test_numbers_print_as_in_torch(values: Any, text: str) -> None:
     assert repr(gradlib.tensor(values)) == f"tensor({text})"
+
+
+def test_in_a_formatted_text_a_number_is_a_number() -> None:
+    x = gradlib.tensor(2.5, requires_grad=True)
+    assert (f"{x}", f"{x:.2f}", f"{gradlib.tensor(3)}", f"{gradlib.tensor(True)}") == ("2.5", "2.50", "3", "True")
+    assert f"{gradlib.tensor([2.5], device='cpu')}" == "tensor([2.5000])"
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{gradlib.ones(2):.2f}"
 
 
 @pytest.mark.host
