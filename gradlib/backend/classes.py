@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array
 from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
 
@@ -59,10 +59,9 @@ def _kernel(name: str, char: str) -> Kernel:
 
 
 def _is_served(x: Any, classes: Any) -> bool:
-    made, data = cupy().ndarray, x.data
-    if type(x) is not made or type(classes) is not made or classes.dtype.char != "l" or x.dtype.char not in CTYPES:
+    if type(x) is not type(classes) or classes.dtype.char != "l" or x.dtype.char not in CTYPES:
         return False
-    alike = x._c_contiguous and classes._c_contiguous and classes.data.device_id == data.device_id
+    alike = x._c_contiguous and classes._c_contiguous and classes.data.device_id == x.data.device_id
     return alike and classes.ndim == 1 and 0 < classes.size <= LONGEST
 
 
@@ -72,7 +71,7 @@ def loss(input: Array, target: Array, ignore: int, reduction: str) -> Array | No
         return None
     (rows, size), data = input.shape, input.data
     whole = reduction != "none"
-    out = cupy().ndarray(() if whole else rows, input.dtype)
+    out = type(input)(() if whole else rows, input.dtype)
     values = (data.ptr, target.data.ptr, out.data.ptr, size, ignore, _MODES[reduction], rows, rows)
     kernel = _kernel("reduced" if whole else "each", input.dtype.char)
     return out if kernel.run(data.device_id, 32 if whole else rows, 32 if whole else THREADS, *values) else None
@@ -82,6 +81,6 @@ def loss_gradient(g: Array, target: Array, ignore: int, reduction: str, shape: t
     """The gradient by the scores, of a shape, for that of ``loss``; None where no kernel serves it."""
     if len(shape) != 2 or not _is_served(g, target) or not 0 < (n := shape[0] * shape[1]) <= MOST:
         return None
-    out, data = cupy().ndarray(shape, g.dtype), g.data
+    out, data = type(g)(shape, g.dtype), g.data
     values = (data.ptr, target.data.ptr, out.data.ptr, shape[1], ignore, _MODES[reduction], shape[0], n)
     return out if _kernel("spread", g.dtype.char).run(data.device_id, n, THREADS, *values) else None

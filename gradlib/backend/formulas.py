@@ -16,7 +16,10 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Kernel, compiled
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, spans_of, written
+from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE, spans_of, written
+
+LONGEST = 1 << 14
+"""The most elements that one block adds up."""
 
 _FINITE = 3.0e38
 """Python's numbers from here on are the declared formula's to refuse or to round."""
@@ -25,6 +28,7 @@ _NORMAL, _TWO_OVER_PI = "0.3989422804014327", "0.7978845608028654"
 _BENT = f"tanh((x + x * x * x * T(0.044715)) * T({_TWO_OVER_PI}))"
 
 FORMULAS = {
+    "absolute_slope": ("g x y c", "g / c * ((x > y) - (x < y))"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
     "clamp": ("x y w", "isnan(x) ? x : min(max(x, y), w)"),
@@ -54,11 +58,20 @@ FORMULAS = {
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
     "silu_slope": ("g x", "[&] { const T s = 1 / (exp(-x) + 1); return g * (s * (x * (1 - s) + 1)); }()"),
+    "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
     "softplus_slope": ("g x b c", "x * b > c ? g : g / (exp(-(x * b)) + 1)"),
+    "squared_slope": ("g x y c", "(x - y) * (g * c)"),
     "threshold_slope": ("g x c", "x <= c ? T(0) : g"),
 }
 """By name the operands, in their order, and the value, computed in T."""
+
+SUMS = {
+    "absolute": ("x y", "fabs(x - y)"),
+    "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return (size - near * T(0.5)) * near; }()"),
+    "squared": ("x y", "(x - y) * (x - y)"),
+}
+"""The same of formulas that are summed over all elements of arrays of one shape."""
 
 
 def source(name: str, char: str, kinds: str) -> str:
@@ -144,3 +157,47 @@ def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tu
             return None
         place += 1
     return shape, n, made
+
+
+def sum_source(name: str, char: str) -> str:
+    """The kernel of a sum, divided by a number ``by``: one block of it, of which each thread adds up some elements."""
+    names, value = SUMS[name]
+    ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
+    arrays = [each for each in names.split() if each in "xy"]
+    parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in names.split()]
+    loads = "".join(f"const {computed} {each} = {computed}({each}_[i]); " for each in arrays)
+    return f"""{HEADERS.get(char, "")}
+typedef {computed} T;
+extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {computed} by, unsigned n) {{
+    __shared__ {computed} parts[32];
+    {computed} s = 0;
+    for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {{ {loads}s += {value}; }}
+    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    s = threadIdx.x < blockDim.x / 32 ? parts[threadIdx.x] : 0;
+    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    if (threadIdx.x == 0) z[0] = ({ctype})(s / by);
+}}
+"""
+
+
+@cache
+def _sum_kernel(name: str, char: str) -> Kernel:
+    module = compiled(sum_source(name, char), "--fmad=false")
+    formats = ["P" if each in "xy" else NUMBERS[char] for each in SUMS[name][0].split()]
+    return Kernel("".join([*formats, "P", NUMBERS[char], "I"]), lambda device: module.get_function(f"gradlib_{name}"))
+
+
+def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1) -> Array | None:
+    """A formula of `SUMS` of two arrays on the current device, divided by a number; None where no kernel serves them."""
+    dtype, data, n = x.dtype, x.data, x.size
+    char = dtype.char
+    if char not in CTYPES or y.dtype is not dtype or x.shape != y.shape or not 0 < n <= LONGEST or y.data.device_id != data.device_id:
+        return None
+    if not (x._c_contiguous and y._c_contiguous and 0 < by < _FINITE and all(-_FINITE < each < _FINITE for each in numbers)):
+        return None
+    out, block = type(x)((), dtype), min(1024, -(-n // 32) * 32)
+    values = (data.ptr, y.data.ptr, *numbers, out.data.ptr, by, n)
+    return out if _sum_kernel(name, char).run(data.device_id, block, block, *values) else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array
 from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, HEADERS, THREADS, WHOLE
 from gradlib.backend.reducing import EACH, entered, plan
@@ -109,7 +109,7 @@ def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bo
     if planned is None:
         return None
     shape, n, count, inner = planned
-    out, data, char = cupy().ndarray(shape, input.dtype), input.data, input.dtype.char
+    out, data, char = type(input)(shape, input.dtype), input.data, input.dtype.char
     values = (data.ptr, out.data.ptr, max(count - correction, 0), root, count, inner, n)
     return out if _kernel("variance", char).run(data.device_id, n * 32, THREADS, *values) else None
 
@@ -124,7 +124,7 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
     one = _is_one(g, input, n)
     if one is None or (n == 1 and freedom <= 0) or (root is not None and not root._c_contiguous):
         return None
-    out, data, char = cupy().ndarray(input.shape, input.dtype), input.data, input.dtype.char
+    out, data, char = type(input)(input.shape, input.dtype), input.data, input.dtype.char
     scale = 2 / freedom if freedom else np.inf
     values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale, count, inner, n)
     return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
@@ -139,7 +139,7 @@ def normalised(input: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, 
     if planned is None:
         return None
     shape, n, count, inner = planned
-    made, data, dtype = cupy().ndarray, input.data, input.dtype
+    made, data, dtype = type(input), input.data, input.dtype
     wide = dtype if dtype.char in WHOLE else np.dtype("f")
     out, centre, rstd = made(input.shape, dtype), made(shape, wide), made(shape, wide)
     values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, count, inner, n)
@@ -153,6 +153,6 @@ def normalised_slope(g: Any, input: Array, centre: Array, rstd: Array, dims: tup
     if planned is None or one is None:
         return None
     _, n, count, inner = planned
-    out, data = cupy().ndarray(input.shape, input.dtype), input.data
+    out, data = type(input)(input.shape, input.dtype), input.data
     values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, count, inner, n)
     return out if _kernel("normalised_slope", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None

@@ -224,10 +224,42 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     return run
 
 
-def own(name: str, theirs: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function of `OWN`; ``theirs``: the same for arrays that no kernel serves."""
-    made = cache(lambda: of_one(name, theirs))
-    return lambda input: made()(input)
+PARTS = {"absolute": "hypot(x, y)", "angle": "atan2(y, x)"}
+"""The values of functions of complex numbers x + iy that are real."""
+_PARTS_OF = {"F": "float", "D": "double"}
+
+
+def parts_source(char: str) -> str:
+    """The kernels for `PARTS` of arrays of a complex dtype."""
+    ctype = _PARTS_OF[char]
+    return "".join(
+        f'extern "C" __global__ void gradlib_{name}(const {ctype}* x_, {ctype}* z, unsigned n) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
+        f"    if (i < n) {{ const {ctype} x = x_[2 * i], y = x_[2 * i + 1]; z[i] = {value}; }}\n}}\n"
+        for name, value in PARTS.items()
+    )
+
+
+@cache
+def _of_parts(name: str, char: str) -> Kernel:
+    module = compiled(parts_source(char))
+    return Kernel("PPI", lambda device: module.get_function(f"gradlib_{name}"))
+
+
+def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of `PARTS`; ``theirs``: the same for every other call."""
+    ndarray = cupy().ndarray
+
+    def run(x: Any, *more: Any, **options: Any) -> Array:
+        if type(x) is not ndarray or (char := x.dtype.char) not in _PARTS_OF or more or options or not x._c_contiguous:
+            return theirs(x, *more, **options)
+        n, data = x.size, x.data
+        if not 0 < n <= MOST:
+            return theirs(x)
+        out = ndarray(x.shape, char.lower())
+        return out if _of_parts(name, char).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else theirs(x)
+
+    return run
 
 
 @cache
@@ -568,7 +600,7 @@ def small(name: str, theirs: Any, in_single: bool = False) -> Any:
     if name == "where":
         return _where()
     if name in _OF_ONE:
-        return of_one(name, theirs)
+        return of_one(name, of_parts(name, theirs) if name in PARTS else theirs)
     return of_two(name, theirs, in_single) if name in _OF_TWO else theirs
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array
 from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 
@@ -22,8 +22,14 @@ LONGEST = 1024
 SERVED = {**CTYPES, **EXACT}
 """The dtypes of which there are kernels; sums and products of floats alone."""
 _BETTER = {"max": ">", "min": "<"}
-_FOLDS = {"sum": ("+", 0, "v"), "prod": ("*", 1, "v"), "nansum": ("+", 0, "v == v ? v : 0"), "nanmean": ("+", 0, "v == v ? v : 0")}
-"""By name the sign, what it begins with, and what each element v gives; the mean without NaN divides by how many are numbers."""
+_FOLDS = {
+    "sum": ("+", 0, "v"), "prod": ("*", 1, "v"), "nansum": ("+", 0, "v == v ? v : 0"), "nanmean": ("+", 0, "v == v ? v : 0"),
+    "trapezoid": ("+", 0, "v"),
+}  # fmt: skip
+"""By name the sign, what it begins with, and what each element v gives.
+
+The mean without NaN divides by how many are numbers, and the integral takes half of both ends away.
+"""
 EACH = "for (unsigned k = lane; k < count; k += 32)"
 """The elements of a line that a thread of its warp takes."""
 _EXPONENTIALS = {
@@ -61,12 +67,14 @@ def source(char: str) -> str:
             counted = f"    by = 0;\n    {EACH} by += {computed}(line[k * inner]) == {computed}(line[k * inner]);\n"
             counted += "    for (int bits = 16; bits; bits /= 2) by += __shfl_xor_sync(0xffffffffu, by, bits);\n"
             made = f"{computed}({ctype}(s))"
+        if name == "trapezoid":
+            made = f"s - ({computed}(line[0]) + {computed}(line[(count - 1) * inner])) * {computed}(0.5)"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
             f"{begun}    {computed} s = {start};\n"
             f"    {EACH} {{ const {computed} v = {computed}(line[k * inner]); s {sign}= {value}; }}\n"
             f"    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);\n"
-            f"{counted}    if (lane == 0) z[o] = {ctype}({made} / by);\n}}\n"
+            f"{counted}    if (lane == 0) z[o] = {ctype}(({made}) / by);\n}}\n"
         )
     for name, written in _EXPONENTIALS.items() if char in CTYPES else ():
         finite = "    if (!isfinite(top)) top = 0;\n" if name == "logsumexp" else ""
@@ -111,11 +119,15 @@ def _kernel(name: str, char: str) -> Kernel:
 
 @lru_cache(4096)
 def plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
-    """A reduction over ``axis`` (from 0; None for all): the result's shape, its size, and ``count, inner`` of `source`.
+    """A reduction over ``axis`` (a number, several from 0, None for all): the result's shape, its size, and ``count, inner`` of `source`.
 
-    Returns: None where there are no elements or too many, and where dimensions between the reduced ones stay.
+    Returns: None where there are no elements or too many, where dimensions between the reduced ones stay, and for one that is not there.
     """
     ndim = len(shape)
+    if type(axis) is int:
+        axis = axis + ndim if axis < 0 else axis
+        if not 0 <= axis < max(ndim, 1):
+            return None
     chosen = tuple(range(ndim)) if axis is None else tuple(sorted(axis)) if isinstance(axis, tuple) else (axis,)
     if ndim and chosen != tuple(range(chosen[0], chosen[-1] + 1)):
         return None
@@ -131,7 +143,7 @@ def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, i
     if input.dtype.char not in SERVED or not input._c_contiguous:
         return None
     planned = plan(input.shape, axis, keepdim)
-    return None if planned is None else (cupy().ndarray(planned[0], input.dtype), *planned[1:])
+    return None if planned is None else (type(input)(planned[0], input.dtype), *planned[1:])
 
 
 def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
@@ -161,7 +173,7 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
     if planned is None:
         return None
     shape, n, count, inner = planned
-    out = cupy().ndarray(shape if name == "logsumexp" else input.shape, input.dtype)
+    out = type(input)(shape if name == "logsumexp" else input.shape, input.dtype)
     return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, count, inner, n) else None
 
 
@@ -176,7 +188,7 @@ def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> 
     if planned is None:
         return None
     (out, n, count, inner), data = planned, input.data
-    places = cupy().ndarray(out.shape, "q") if placed else None
+    places = type(input)(out.shape, "q") if placed else None
     values = (data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, count, inner, n)
     return (out, places) if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 

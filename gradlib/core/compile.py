@@ -118,12 +118,14 @@ def compile_on_device(op: Op) -> Any:
     library = arrays.cupy()
     named = {"cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
-    direct = op.device
-    if direct is None and op.direct is not None:
-        direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
     value = function_on_device(op.value, decorated=True)
-    if "out" in op.kernels:
-        direct = by_kernel(op.kernels["out"], functools.partial(value, prepared()))
+    direct, formula = op.device, functools.partial(value, prepared())
+    if isinstance(direct, str):
+        direct = small(direct, formula)
+    elif "out" in op.kernels:
+        direct = by_kernel(op.kernels["out"], formula)
+    elif direct is None and op.direct is not None:
+        direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
     computes = {"_direct": direct, "_value": value}
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
@@ -407,7 +409,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
         compute += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
         if variant is ON_DEVICE and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
-            compute += ["    if out.dtype is F32 and _dtype is not F32:", f"        out = narrowed(op, out, [{_operands(op)}])"]
+            real = f'a_{op.tensors[0]}.dtype.kind != "c"'
+            compute += [f"    if out.dtype is F32 and _dtype is not F32 and {real}:", f"        out = narrowed(op, out, [{_operands(op)}])"]
     if not op.rules:
         return ["try:", *compute, *_EXCEPT, "else:"]
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)

@@ -69,7 +69,7 @@ class Op:
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
         leading: the position of the argument that tells the library; led_by_list: whether it is a list.
-        device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``; None.
+        device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``, or its name; None.
         device_into: writes the value into the first of them, of which nothing is recorded; returns whether it did; None.
         kernels: by "out" or the name of an input, what computes the value or a gradient on CuPy arrays where it can; on_kernel: whether
             there is such a thing for the value, or ``device``.
@@ -121,7 +121,7 @@ class Op:
         needed = [name in meant and self.defaults.get(name, name) is not None for name in self.tensors]
         self.required = tuple(i for i, each in enumerate(needed) if alone and each)
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
-        self.device: Callable[..., Any] | None = options.get("device")
+        self.device: str | Callable[..., Any] | None = options.get("device")
         self.device_into: Callable[..., bool] | None = options.get("device_into")
         self.kernels: Mapping[str, str | Callable[..., Any]] = options.get("kernels") or {}
         self.on_kernel = self.device is not None or "out" in self.kernels

@@ -98,7 +98,7 @@ def op(
     complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
     numbers_in_single: bool = False,
-    device: Callable[..., Any] | None = None,
+    device: str | Callable[..., Any] | None = None,
     device_into: Callable[..., bool] | None = None,
     kernels: Mapping[str, str | Callable[..., Any]] | None = None,
     keyword_only: Sequence[str] = (),
@@ -124,7 +124,8 @@ def op(
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
         numbers_in_single: of half types and numbers, compute in float32.
-        device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does.
+        device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does. A function,
+            or the name of one of `gradlib.backend.pointwise`, which leaves to the value what it does not serve.
         device_into: writes the value into the first of them at once, for ``NAME_``; returns whether it did, as a kernel may not serve them.
         kernels: what computes the value ("out") or the gradient of an input on CuPy arrays in one launch, with the arguments of the value
             but for ``xp``, or those of the rule: a name of `gradlib.backend.formulas`, or a function. It gives None for what it does not

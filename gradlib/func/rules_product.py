@@ -113,10 +113,11 @@ def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (pad_to_rank(level, input, rank), pad_to_rank(level, other, rank), back))
 
 
-@rule("euclidean_distance")
-def euclidean_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    rank = max(ndim(x) for x in args)
-    return perform(op, tuple(pad_to_rank(level, x, rank) for x in args))
+@rule("euclidean_distance", "pair_distance")
+def distances(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    points, rest = args[:2], args[2:]
+    rank = max(ndim(x) for x in points)
+    return perform(op, (*(pad_to_rank(level, x, rank) for x in points), *rest))
 
 
 @rule("kron")

@@ -10,7 +10,7 @@ from gradlib.func.rules import named, perform, physical, replace_arguments, rule
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 
-@rule("sum", "mean", "nansum", "amax", "amin", "all", "any", "count_nonzero", "std", "var", "vector_norm", "logsumexp")
+@rule("sum", "mean", "nansum", "amax", "amin", "all", "any", "count_nonzero", "std", "var", "vector_norm", "logsumexp", "nanmean")
 def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Reductions over one dimension, several or all."""
     given = named(op, args)
@@ -66,7 +66,7 @@ def _flat(x: Any) -> Any:
 
 @rule(
     "cumsum", "cumsum_from_end", "diff", "diff_backward", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax", "sort",
-    "argsort", "topk", "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
+    "argsort", "topk", "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner", "trapezoid",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Operations along one dimension; a 0-d example is treated as 1-d."""
@@ -97,11 +97,11 @@ def smooth_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
-@rule("squared_distance")
-def squared_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+@rule("squared_distance", "absolute_distance")
+def distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """The sum or mean over each example."""
     input, target, mean = args
-    each = run("square", physical(level, input) - physical(level, target))
+    each = run("square" if op.name == "squared_distance" else "abs", physical(level, input) - physical(level, target))
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
@@ -111,6 +111,13 @@ def of_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, lead = args
     x = input.value
     return perform(op, (x.unsqueeze(-1) if input.ndim == lead else x, lead + 1))
+
+
+@rule("trapezoid_backward")
+def trapezoid_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Spread each example's integrals over its samples."""
+    input, shape, dim = args
+    return perform(op, (input.value, (level.size, *shape), dim + 1))
 
 
 @rule("spread")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import cupy, device_index, namespace, on_device_of, row_major
+from gradlib.backend.array import device_index, namespace, on_device_of, row_major
 from gradlib.backend.mask import chosen, extreme, stepped
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
@@ -192,10 +192,7 @@ def _silu_slope(g: Any, input: Any) -> Any:
     return g * (s * (input * (1 - s) + 1))
 
 
-@op(
-    "elementwise", promote=takes("silu", "fc"), input=_silu_slope, kernels={"input": "silu_slope"},
-    device=pointwise.own("silu", lambda input: silu_op.op.value(cupy(), input)),  # type: ignore[attr-defined]
-)  # fmt: skip
+@op("elementwise", promote=takes("silu", "fc"), input=_silu_slope, kernels={"input": "silu_slope"}, device="silu")
 @in_single
 def silu_op(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""

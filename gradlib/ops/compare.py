@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import pointwise
+from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import cupy, is_array
 from gradlib.backend.dtype import promote
 from gradlib.core.inplace import inplace_form
@@ -143,7 +143,12 @@ def ge(xp: Any, input: Any, other: Any) -> Any:
 
 
 def _truths(values: list[Any]) -> list[Any]:
-    return [v.astype(bool, copy=False) if is_array(v) else bool(v) for v in values]
+    met = []
+    for v in values:
+        if getattr(v, "dtype", None) is not dtypes.bool_ or isinstance(v, np.generic):
+            v = v.astype(bool, copy=False) if is_array(v) else bool(v)
+        met.append(v)
+    return met
 
 
 @_compares(promote=_truths)

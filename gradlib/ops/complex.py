@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import Namespace, address, cupy, is_cupy, namespace, strided
+from gradlib.backend import dtype as dtypes, vectorised
+from gradlib.backend.array import Namespace, address, is_cupy, namespace, strided
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
@@ -132,10 +132,7 @@ def _angle_slope(g: Any, input: Any) -> Any:
     return where_op(zero, 0, complex(-(g * (input.imag / size)), g * (input.real / size)))
 
 
-@op(
-    "elementwise", promote="float", complex="explicit", input=_angle_slope,
-    device=pointwise.own("angle", lambda input: angle.op.value(cupy(), input)),  # type: ignore[attr-defined]
-)  # fmt: skip
+@op("elementwise", promote="float", complex="explicit", input=_angle_slope, device="angle")
 def angle(xp: Any, input: Any) -> Any:
     """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN.
 

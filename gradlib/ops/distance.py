@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, pairs
 from gradlib.backend.sums import SHORT, row_sums
+from gradlib.core.compile import named
 from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor
 from gradlib.ops.elementwise import abs, sgn
-from gradlib.ops.linalg.norms import vector_norm
+from gradlib.ops.linalg.norms import norm_slope, vector_norm
 from gradlib.ops.product import matmul, multiplied, one_dtype
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.select import where_op
@@ -55,6 +57,34 @@ def farthest(xp: Any, input: Any) -> Any:
     return xp.abs(input).max(-1) if input.shape[-1] else xp.zeros(input.shape[:-1], input.dtype)
 
 
+def _pair_slope(g: Any, x1: Any, x2: Any, out: Any, p: float) -> Any:
+    """The gradient of the distance of each pair of points by the difference of the two."""
+    difference = x1[..., :, None, :] - x2[..., None, :, :]
+    if p == math.inf:
+        return g[..., None] * sgn(difference) * (abs(difference) == out[..., None])
+    return norm_slope(g, difference, out, p, -1, False)
+
+
+@op(
+    "other", method=False, complex="none",
+    x1=lambda g, x1, x2, out, p: total(_pair_slope(g, x1, x2, out, p), -2),
+    x2=lambda g, x1, x2, out, p: -total(_pair_slope(g, x1, x2, out, p), -3),
+    kernels={
+        "out": pairs.distances,
+        "x1": lambda g, x1, x2, out, p: pairs.slope(g, x1, x2, out, p, False),
+        "x2": lambda g, x1, x2, out, p: pairs.slope(g, x2, x1, out, p, True),
+    },
+)  # fmt: skip
+def pair_distance(xp: Any, x1: Any, x2: Any, p: float) -> Any:
+    """``cdist`` of arrays on a device, by their differences."""
+    difference = x1[..., :, None, :] - x2[..., None, :, :]
+    made = farthest(difference) if p == math.inf else vector_norm(difference, p, -1)
+    return made.astype(x1.dtype, copy=False)
+
+
+_on_device = named(pair_distance, "cdist")
+
+
 @composite(method=False)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> Any:
     """The p-norm distance of each point of one set from each of another; where two coincide its gradient is zero.
@@ -88,5 +118,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and x1.shape[-1] and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean_distance(x1, x2)
+    if type(x1) is type(x2) is Tensor and type(x1._array) is not np.ndarray and x1.shape[-1]:
+        return _on_device(x1, x2, float(p))
     difference = x1[..., :, None, :] - x2[..., None, :, :]
     return farthest(difference) if p == math.inf else vector_norm(difference, p, -1)

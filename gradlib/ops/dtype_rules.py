@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_array, is_array
+from gradlib.backend.array import is_array
 from gradlib.backend.copying import converted
 from gradlib.backend.dtype import promote
 
@@ -36,7 +37,8 @@ def takes(
     def meet(values: list[Any]) -> list[Any]:
         first = values[0]
         kind = type(first)
-        if (kind is np.ndarray or kind is device_array()) and (dtype := first.dtype).char in unchanged:  # the common case: of one dtype
+        known = kind is np.ndarray or ("cupy" in sys.modules and kind is sys.modules["cupy"].ndarray)
+        if known and (dtype := first.dtype).char in unchanged:  # the common case: of one dtype
             for value in values:
                 if type(value) is not kind or value.dtype is not dtype:
                     break

@@ -80,12 +80,15 @@ def sign(xp: Any, input: Any) -> Any:
     return _sign(xp, input)
 
 
-def _sign_on_device(input: Any) -> Any:
+def _signum_of_any(input: Any) -> Any:
     made = cupy().sign(input)
     return cupy().where(made == made, made, input.dtype.type(0))
 
 
-_signum = pointwise.own("signum", _sign_on_device)
+@functools.cache
+def _signum() -> Any:
+    """``sign`` of CuPy arrays of floats."""
+    return pointwise.of_one("signum", _signum_of_any)
 
 
 def _sign(xp: Any, input: Any) -> Any:
@@ -98,7 +101,7 @@ def _sign(xp: Any, input: Any) -> Any:
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
     if xp is not np:
-        return _signum(input)
+        return _signum()(input)
     zero = zero_d(0.0, input.dtype)
     made = np.greater(input, zero).view(dtypes.int8)
     made -= np.less(input, zero).view(dtypes.int8)
@@ -327,8 +330,7 @@ def sigmoid_backward(xp: Any, grad_output: Any, result: Any) -> Any:
 
 
 @op(
-    "elementwise", promote="float", inplace=True,
-    device=pointwise.own("sigmoid", lambda input: sigmoid.op.value(cupy(), input)),  # type: ignore[attr-defined]
+    "elementwise", promote="float", inplace=True, device="sigmoid",
     device_into=lambda input: pointwise.into("sigmoid")(input),
     input=_sigmoid_slope,
 )  # fmt: skip

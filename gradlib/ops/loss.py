@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import classes as classes_on_device, dtype as dtypes, vectorised
+from gradlib.backend import classes as classes_on_device, dtype as dtypes, formulas, vectorised
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
@@ -73,11 +73,11 @@ def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: boo
 
 
 def _are_plain(input: Any, target: Any) -> bool:
-    """Whether these are Tensors on the host of one shape and one dtype, float32 or float64: their loss is one operation."""
+    """Whether these are Tensors of one shape and one dtype, float32 or float64: their loss is one operation."""
     if type(input) is not Tensor or type(target) is not Tensor:
         return False
     a, b = input._array, target._array
-    return type(a) is type(b) is np.ndarray and a.dtype is b.dtype and a.dtype.char in "fd" and a.shape == b.shape and a.size > 0
+    return type(a) is type(b) and a.dtype is b.dtype and a.dtype.char in "fd" and a.shape == b.shape and a.size > 0
 
 
 # ---- of numbers ---------------------------------------------------------------------------------------------------------------
@@ -95,6 +95,11 @@ def _squared_slope(g: Any, input: Any, target: Any, mean: bool) -> Any:
     "other", promote="same", method=False, complex="none",
     input=lambda g, input, target, mean: _squared_slope(g, input, target, mean),
     target=lambda g, input, target, mean: -_squared_slope(g, input, target, mean),
+    kernels={
+        "out": lambda input, target, mean: formulas.summed("squared", input, target, by=input.size if mean else 1),
+        "input": lambda g, input, target, mean: formula("squared_slope")(g, input, target, 2 / input.size if mean else 2),
+        "target": lambda g, input, target, mean: formula("squared_slope")(g, input, target, -2 / input.size if mean else -2),
+    },
 )  # fmt: skip
 def squared_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) -> Any:
     """The sum or mean of the squared differences of two arrays of one shape, which are not kept."""
@@ -104,6 +109,27 @@ def squared_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) 
 
 
 _mse = named(squared_distance, "mse_loss")
+
+
+@op(
+    "other", promote="same", method=False, complex="none",
+    input=lambda g, input, target, mean: sign(input - target) * (g / count(input.shape, None) if mean else g),
+    target=lambda g, input, target, mean: sign(target - input) * (g / count(input.shape, None) if mean else g),
+    kernels={
+        "out": lambda input, target, mean: formulas.summed("absolute", input, target, by=input.size if mean else 1),
+        "input": lambda g, input, target, mean: formula("absolute_slope")(g, input, target, input.size if mean else 1),
+        "target": lambda g, input, target, mean: formula("absolute_slope")(g, input, target, -input.size if mean else -1),
+    },
+)  # fmt: skip
+def absolute_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) -> Any:
+    """The sum or mean of the absolute differences of two arrays of one shape, which are not kept."""
+    away = xp.absolute(input - target)
+    summed = total(xp, away, None, False)
+    return back(summed / away.size if mean else summed, away.dtype)
+
+
+_l1 = {"mean": named(absolute_distance, "mean"), "sum": named(absolute_distance, "sum")}
+"""Under the names of the last of torch's several steps."""
 
 
 @composite(method=False)
@@ -142,7 +168,10 @@ def l1_loss(
         >>> gradlib.nn.functional.l1_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
         tensor(1.5000)
     """
-    return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, _reduction(size_average, reduce, reduction))
+    reduction = _reduction(size_average, reduce, reduction)
+    if weight is None and reduction != "none" and _are_plain(input, target) and type(input._array) is not np.ndarray:
+        return _l1[reduction](input, target, reduction == "mean")
+    return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, reduction)
 
 
 def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
@@ -176,7 +205,22 @@ def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) 
     return [slope, -slope]
 
 
-@op("other", promote="same", sequence="pair", method=False, complex="none", pair=_distance_slopes)
+def _distance_on_device(pair: Any, beta: float, divided: bool, mean: bool) -> Any:
+    input, target = pair
+    return formulas.summed("smooth", input, target, beta, by=(beta if divided else 1) * (input.size if mean else 1))
+
+
+def _distance_slopes_on_device(g: Any, pair: Any, beta: float, divided: bool, mean: bool) -> Any:
+    input, target = pair
+    rest, number = (beta, 1) if divided else (1, beta), input.size if mean else 1
+    made = [formula("smooth_slope")(g, input, target, *rest, each) for each in (number, -number)]
+    return None if made[0] is None else made
+
+
+@op(
+    "other", promote="same", sequence="pair", method=False, complex="none", pair=_distance_slopes,
+    kernels={"out": _distance_on_device, "pair": _distance_slopes_on_device},
+)  # fmt: skip
 def smooth_distance(xp: Namespace, pair: Any, beta: float, divided: bool = True, mean: bool = True) -> Any:
     """The sum or mean of ``smooth_absolute`` of the differences of a pair of arrays of one shape, which are not kept."""
     input, target = pair
@@ -580,7 +624,10 @@ def binary_cross_entropy_with_logits(
     reduction = _reduction(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
-    _no_gradient("binary_cross_entropy_with_logits", "weight", weight)
-    _no_gradient("binary_cross_entropy_with_logits", "pos_weight", pos_weight)
+    for name, value in (("weight", weight), ("pos_weight", pos_weight)):
+        if value is not None:
+            _no_gradient("binary_cross_entropy_with_logits", name, value)
     loss = binary_cross_entropy_with_logits_op(input, target, pos_weight)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    if weight is not None:
+        loss = loss * weight
+    return mean(loss) if reduction == "mean" else _reduced(loss, reduction)

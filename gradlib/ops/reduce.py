@@ -215,7 +215,7 @@ def _folded_on_device(name: str) -> Any:
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         if dtype is not None and dtypes.as_dtype(dtype) is not input.dtype:
             return None
-        return folded(name, input, None if dim is None else axes(input.ndim, dim), keepdim)
+        return folded(name, input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim)
 
     return run
 

@@ -14,14 +14,16 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold
 from gradlib.backend.flat_index import positions
+from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
+from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.dims import WHOLE, wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.index import slice_op
 from gradlib.ops.join import cat
-from gradlib.ops.reduce import may_divide, sum
+from gradlib.ops.reduce import back, may_divide, sum, total
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
 from gradlib.ops.take_along import put_along
@@ -374,6 +376,31 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
+@op(
+    "linear", method=False, complex="explicit", input=lambda g, input_shape, dim: trapezoid_backward(g, input_shape, dim),
+    kernels={"out": lambda input, dim: folded("trapezoid", input, dim, False)},
+)  # fmt: skip
+def trapezoid_op(xp: Namespace, input: Any, dim: int) -> Any:
+    """The integral of floats a distance of 1 apart along a dimension, counted from 0, of at least one element."""
+    before = (slice(None),) * dim
+    ends = (input[(*before, 0)] + input[(*before, -1)]) * 0.5
+    return back(total(xp, input, dim, False) - ends, input.dtype)
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dim: trapezoid_op(g, dim))
+def trapezoid_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """The transpose of ``trapezoid_op``: each integral for all samples, half of it for the first and half for the last."""
+    before, made = (slice(None),) * dim, xp.empty(shape, input.dtype)
+    made[...] = xp.expand_dims(input if shape[dim] > 1 else input * 0, dim)
+    for end in (0, -1):
+        made[(*before, end)] *= 0.5
+    return made
+
+
+_integral = named(trapezoid_op, "sub")
+"""Under the name of the last of torch's several steps."""
+
+
 @composite(method=False, aliases=("trapz",))
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Integral of samples along ``dim`` by the trapezoidal rule.
@@ -397,8 +424,11 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     if not raw(y).shape[dim]:
         return sum(y * 0.0, dim)
     if x is None:
-        before = (WHOLE,) * dim
-        made = sum(y, dim) - (slice_op(y, (*before, 0, ...)) + slice_op(y, (*before, -1, ...))) * 0.5
+        if y.dtype.kind in "iu":  # whose sum is exact
+            before = (WHOLE,) * dim
+            made = sum(y, dim) - (slice_op(y, (*before, 0, ...)) + slice_op(y, (*before, -1, ...))) * 0.5
+        else:
+            made = _integral(y, dim)
         return made if dx is None else made * dx
     pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x.ndim == 1 and y.ndim > 1:

@@ -78,7 +78,11 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.softmax(gradlib.tensor([0.0, 0.0, 1.0]), dim=0)
         tensor([0.2119, 0.2119, 0.5761])
     """
-    if xp is not np and dtype is None and (made := exponentials("softmax", input, wrap_dim(dim, input.ndim))) is not None:
+    if (
+        xp is not np
+        and dtype is None
+        and (made := exponentials("softmax", input, dim if type(dim) is int else wrap_dim(dim, input.ndim))) is not None
+    ):
         return made
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
@@ -120,7 +124,11 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
         tensor([-0.6931, -0.6931])
     """
-    if xp is not np and dtype is None and (made := exponentials("log_softmax", input, wrap_dim(dim, input.ndim))) is not None:
+    if (
+        xp is not np
+        and dtype is None
+        and (made := exponentials("log_softmax", input, dim if type(dim) is int else wrap_dim(dim, input.ndim))) is not None
+    ):
         return made
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:

@@ -86,13 +86,13 @@ def _on_device(root: bool) -> Any:
     """The variance of CuPy arrays, or its root."""
 
     def run(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-        return moments.variance(input, None if dim is None else axes(input.ndim, dim), correction, keepdim, root)
+        return moments.variance(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), correction, keepdim, root)
 
     return run
 
 
 def _slope_on_device(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    return moments.variance_slope(g, input, None, None if dim is None else axes(input.ndim, dim), correction)
+    return moments.variance_slope(g, input, None, dim if dim is None or type(dim) is int else axes(input.ndim, dim), correction)
 
 
 @op("other", complex="explicit", input=_variance_rule, kernels={"out": _on_device(root=False), "input": _slope_on_device})
@@ -110,7 +110,7 @@ def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, k
 
 
 def _deviation_slope_on_device(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    return moments.variance_slope(g, input, out, None if dim is None else axes(input.ndim, dim), correction)
+    return moments.variance_slope(g, input, out, dim if dim is None or type(dim) is int else axes(input.ndim, dim), correction)
 
 
 @op("other", complex="explicit", input=_deviation_rule, kernels={"out": _on_device(root=True), "input": _deviation_slope_on_device})

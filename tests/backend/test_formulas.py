@@ -33,6 +33,14 @@ CASES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+LOSSES: dict[str, Callable[..., Any]] = {
+    "mse_loss": functional.mse_loss, "l1_loss": functional.l1_loss, "smooth_l1_loss": functional.smooth_l1_loss,
+    "smooth_l1_loss, beta": lambda x, y, **how: functional.smooth_l1_loss(x, y, beta=0.3, **how),
+    "huber_loss": lambda x, y, **how: functional.huber_loss(x, y, delta=1.7, **how),
+    "binary_cross_entropy_with_logits": functional.binary_cross_entropy_with_logits,
+}  # fmt: skip
+
+
 def drawn(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
     """Operands on the host: random numbers, and between them the special ones."""
     rng, made = np.random.default_rng(7), []
@@ -122,3 +130,38 @@ def test_each_part_of_a_complex_number_is_replaced(dtype):
         expected, made = (gradlib.as_tensor(place(given)).nan_to_num(posinf=3) for place in (np.asarray, cupy.asarray))
         assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
         np.testing.assert_array_equal(made.numpy(force=True), expected.numpy())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_their_gradients_are_those_of_the_host(name, dtype, reduction):
+    case, rng = LOSSES[name], np.random.default_rng(3)
+    for size in (1, 31, 33, 2000):  # one warp of which some threads have nothing, two, and all that a block has
+        hosts = [rng.normal(size=size).astype(dtype) * 2 for _ in range(2)]
+        hosts[0][0] = hosts[1][0]
+        results = []
+        for place in (lambda x: x, cupy.asarray):
+            given = [gradlib.as_tensor(place(each)).requires_grad_() for each in hosts]
+            made = case(*given, reduction=reduction)
+            first = gradlib.autograd.grad(made * 3, given, create_graph=True)
+            second = gradlib.autograd.grad(sum((each**2).sum() for each in first), given)
+            results.append([made, *gradlib.autograd.grad(made, given, retain_graph=True), *first, *second])
+        for expected, found in zip(*results, strict=True):
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            a, b = (each.detach().double().numpy(force=True) for each in (found, expected))
+            np.testing.assert_allclose(a, b, **tolerances(dtype, 64.0 * max(1, abs(b).max())))
+
+
+@pytest.mark.parametrize("name", formulas.SUMS)
+def test_sums_of_formulas_are_computed_where_they_are_served(name):
+    x = cupy.arange(40.0).reshape(5, 8)
+    numbers = [0.5] * (len(formulas.SUMS[name][0].split()) - 2)
+    made = formulas.summed(name, x, x + 2, *numbers, by=4)
+    assert (made.shape, made.item()) == ((), {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40}[name])
+    for given in ((x.T, x.T), (x, x[:1]), (x, x.astype("float32")), (x[:0], x[:0]), (x.astype("int64"), x.astype("int64"))):
+        assert formulas.summed(name, *given, *numbers) is None
+    assert formulas.summed(name, x, x, *numbers, by=np.inf) is None
+    assert formulas.summed(name, *(cupy.zeros(formulas.LONGEST + 1),) * 2, *numbers) is None
+    for nan in (x + np.nan, cupy.where(x == 7, np.nan, x)):
+        assert np.isnan(formulas.summed(name, nan, x, *numbers).item())

@@ -247,3 +247,15 @@ def test_a_slot_is_had_by_one_launch_at_a_time():
     pointwise.of_one("negative", cupy.negative)(x + 1)
     assert held[0].raw == before
     form.free.append(held)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", pointwise.PARTS)
+def test_real_functions_of_complex_numbers_are_those_of_the_host(name, dtype):
+    parts = np.array([*SPECIAL, *np.linspace(-3, 3, 8)], "f" if dtype == "complex64" else "d")
+    host = np.stack([each.reshape(-1) for each in np.meshgrid(parts, parts)], -1).view(dtype)[:, 0]
+    function = {"absolute": gradlib.abs, "angle": gradlib.angle}[name]
+    for given in (host, host[::2], host.reshape(16, -1), host[:0]):
+        expected, made = (function(gradlib.as_tensor(place(given))) for place in (np.asarray, cupy.asarray))
+        assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(made.numpy(force=True), expected.numpy(), rtol=4 * float(gradlib.finfo(expected.dtype).eps))

@@ -9,6 +9,7 @@ import pytest
 
 import gradlib
 from benchmarks.python_calls import python_calls
+from gradlib.nn import functional as F
 from gradlib.trajectory import step_acceleration
 from tests.device import cupy, skip_module_without_cuda
 
@@ -31,6 +32,14 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "2 ** x": lambda x, **_: 2**x,
     "remainder": lambda x, y, **_: x % y, "floor_divide": lambda x, y, **_: x // y, "fmod": lambda x, y, **_: x.fmod(y),
     "~m": lambda m, **_: ~m, "m & m": lambda m, **_: m & m,
+    "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "erf": lambda x, **_: x.erf(),
+    "frac": lambda x, **_: x.frac(), "rsqrt": lambda x, **_: x.rsqrt(), "lerp": lambda x, y, **_: x.lerp(y, 0.25),
+    "addcmul": lambda x, y, **_: x.addcmul(x, y, value=2), "addcdiv": lambda x, y, **_: x.addcdiv(x, y),
+    "nan_to_num": lambda x, **_: x.nan_to_num(), "gelu": lambda x, **_: F.gelu(x), "gelu, tanh": lambda x, **_: F.gelu(x, "tanh"),
+    "elu": lambda x, **_: F.elu(x), "leaky_relu": lambda x, **_: F.leaky_relu(x), "logsigmoid": lambda x, **_: F.logsigmoid(x),
+    "shift": lambda i, **_: i << i, "a number / x": lambda x, **_: 2.5 / x, "logaddexp": lambda x, y, **_: gradlib.logaddexp(x, y),
+    "logical_and": lambda m, **_: m.logical_and(m), "angle, complex": lambda u, **_: u.angle(), "abs, complex": lambda u, **_: u.abs(),
+    "nan_to_num, complex": lambda u, **_: u.nan_to_num(),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -44,13 +53,13 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "z -= row": lambda z, r, **_: z.sub_(r), "zero_": lambda z, **_: z.zero_(), "where, row": lambda x, m, r, **_: gradlib.where(m, r, 0.0),
     "bfloat16 = 2.5 * it": lambda b, **_: b.mul_(2.5), "any": lambda m, **_: m.any(),
     "argmax": lambda x, **_: x.argmax(-1), "prod": lambda x, **_: x.prod(), "ones_like": lambda y, **_: gradlib.ones_like(y),
-    "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "where, half": lambda h, m, **_: h.where(m, 0.0),
+    "where, half": lambda h, m, **_: h.where(m, 0.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
     "to another dtype": lambda x, **_: x.to(gradlib.float64), "x.half()": lambda x, **_: x.half(), "long sum": lambda w, **_: w.sum(),
     "arange": lambda **_: gradlib.arange(8, device="cuda"), "arange of floats": lambda **_: gradlib.arange(0, 1, 0.25, device="cuda"),
     "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
     "cumsum": lambda x, **_: x.cumsum(-1), "cumprod": lambda x, **_: x.cumprod(0), "cummax": lambda y, **_: y.cummax(-1).values,
-    "logcumsumexp": lambda x, **_: x.logcumsumexp(0), "shift": lambda i, **_: i << i, "z[i] = 2": lambda z, i, **_: z.__setitem__(i, 2.0),
+    "logcumsumexp": lambda x, **_: x.logcumsumexp(0), "z[i] = 2": lambda z, i, **_: z.__setitem__(i, 2.0),
     "softmax": lambda x, **_: x.softmax(-1), "log_softmax": lambda x, **_: x.log_softmax(-1), "logsumexp": lambda x, **_: x.logsumexp(0),
     "sigmoid_": lambda z, **_: z.sigmoid_(), "2.5 ** half": lambda h, **_: 2.5**h,
     "isclose": lambda x, y, **_: gradlib.isclose(x, y), "argsort": lambda y, **_: y.argsort(),
@@ -67,6 +76,19 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "qr": lambda q, **_: L.qr(q), "slogdet": lambda q, **_: L.slogdet(q), "norm": lambda x, **_: x.norm(), "bmm": lambda d, **_: d @ d,
     "inner": lambda x, r, **_: gradlib.inner(x, r), "outer": lambda x, r, **_: r.outer(r), "kron": lambda x, y, **_: gradlib.kron(x, y),
     "tensordot": lambda x, y, **_: gradlib.tensordot(x, y, ((1,), (1,))), "einsum": lambda x, y, **_: gradlib.einsum("ij,kj->ik", x, y),
+    "var": lambda x, **_: x.var(), "var(0)": lambda x, **_: x.var(0), "std": lambda x, **_: x.std(-1),
+    "std_mean": lambda x, **_: gradlib.std_mean(x, 0), "var_mean": lambda x, **_: gradlib.var_mean(x), "nansum": lambda x, **_: x.nansum(),
+    "nanmean": lambda x, **_: x.nanmean(0), "layer_norm": lambda x, **_: F.layer_norm(x, (8,)),
+    "mse_loss": lambda x, y, **_: F.mse_loss(x, y),
+    "l1_loss": lambda x, y, **_: F.l1_loss(x, y), "smooth_l1_loss": lambda x, y, **_: F.smooth_l1_loss(x, y),
+    "huber_loss": lambda x, y, **_: F.huber_loss(x, y, delta=2.0),
+    "binary_cross_entropy_with_logits": lambda x, y, **_: F.binary_cross_entropy_with_logits(x, y),
+    "cross_entropy": lambda w, v, **_: F.cross_entropy(w, v), "nll_loss": lambda w, v, **_: F.nll_loss(w, v),
+    "trapezoid": lambda x, **_: gradlib.trapezoid(x), 
+    "cdist": lambda x, y, **_: gradlib.cdist(x, y),
+    "cdist, 1": lambda x, y, **_: gradlib.cdist(x, y, 1.0), "equal": lambda x, y, **_: gradlib.equal(x, y),
+    "allclose": lambda x, y, **_: gradlib.allclose(x, y), "count_nonzero": lambda x, **_: x.count_nonzero(),
+    "aminmax": lambda x, **_: x.aminmax(),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 PLACES: dict[str, Callable[..., Any]] = {
@@ -112,6 +134,8 @@ def operands() -> dict[str, Any]:
         "k": gradlib.eye(4, device="cuda"),
         "c": gradlib.ones(4, device="cuda"),
         "d": gradlib.ones(2, 3, 3, device="cuda", requires_grad=True),
+        "u": gradlib.complex(y, y),
+        "v": gradlib.arange(64, device="cuda"),
     }
 
 

@@ -7,7 +7,9 @@ from importlib import metadata
 
 import pytest
 
-from gradlib.backend import classes, copying, formulas, matrices, moments, placing, pointwise, reducing, scanning, searching, sorting
+from gradlib.backend import (
+    classes, copying, formulas, matrices, moments, pairs, placing, pointwise, reducing, scanning, searching, sorting,
+)  # fmt: skip
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
@@ -166,9 +168,11 @@ SMALL = {
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
+    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise.parts_source("F"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": pointwise.linspace_source("f"), "linspace, integers": pointwise.linspace_source("l"),
 }  # fmt: skip
+SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
 for _name, (_operands, _) in formulas.FORMULAS.items():
     _kinds = "".join("v" if each in "gxyw" else "n" for each in _operands.split())
     SMALL |= {_name: formulas.source(_name, "f", _kinds), f"{_name}, broadcast": formulas.source(_name, "d", _kinds.replace("v", "b"))}

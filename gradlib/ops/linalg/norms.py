@@ -27,7 +27,7 @@ __all__ = ["norm"]
 # ---- of vectors --------------------------------------------------------------------------------------------------------------
 
 
-def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+def norm_slope(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     """The derivative of (sum |x|^p)^(1/p), zero at zero, whatever arrives there."""
     if ord == 2 and type(out) is np.ndarray and np.count_nonzero(out) == out.size:  # the common case
         if out.ndim and not keepdim:
@@ -55,7 +55,7 @@ def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
     return g * where_op(nothing, 0.0, sgn(input) * share ** (ord - 1))
 
 
-@op("other", keyword_only=("dtype",), complex="explicit", method=False, input=_norm_rule)
+@op("other", keyword_only=("dtype",), complex="explicit", method=False, input=norm_slope)
 def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The ``ord``-norm of the elements over ``dim``: (sum |x|^ord)^(1/ord), the largest or smallest |x| for ±inf, their number for 0.
 
