@@ -43,7 +43,7 @@ class CompiledOp(Op):
         self.direct = direct_function(self)
         named = self.direct and self.direct.__name__
         self.ufunc = named if named and isinstance(getattr(np, named), np.ufunc) else None
-        self.node_name = node_name(self.name)
+        self.node_name = node_name(options.get("node") or self.name)
         self.declared = self  # and so is that of a copy under another name (``named``)
         self.call = compile_call(self)
 
@@ -104,6 +104,7 @@ def op(
     keyword_only: Sequence[str] = (),
     name: str | None = None,
     label: str | None = None,
+    node: str | None = None,
     **rules: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operation; decorates its value ``f(xp, inputs..., arguments...)`` on raw arrays.
@@ -123,6 +124,7 @@ def op(
         inplace: also declare ``NAME_``, which writes the result into the first input.
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
+        node: the operation after which its node is called, where it is done in one step for which torch has several: the last of these.
         numbers_in_single: of half types and numbers, compute in float32.
         device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does. A function,
             or the name of one of `gradlib.backend.pointwise`, which leaves to the value what it does not serve.
@@ -140,7 +142,7 @@ def op(
     def declare(value: Callable[..., Any]) -> Callable[..., Any]:
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
-            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
+            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label, node=node,
             numbers_in_single=numbers_in_single, device=device, device_into=device_into, kernels=kernels, keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)

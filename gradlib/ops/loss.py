@@ -128,8 +128,7 @@ def absolute_distance(xp: Namespace, input: Any, target: Any, mean: bool = True)
     return back(summed / away.size if mean else summed, away.dtype)
 
 
-_l1 = {"mean": named(absolute_distance, "mean"), "sum": named(absolute_distance, "sum")}
-"""Under the names of the last of torch's several steps."""
+_l1 = named(absolute_distance, "l1_loss")
 
 
 @composite(method=False)
@@ -170,7 +169,7 @@ def l1_loss(
     """
     reduction = _reduction(size_average, reduce, reduction)
     if weight is None and reduction != "none" and _are_plain(input, target) and type(input._array) is not np.ndarray:
-        return _l1[reduction](input, target, reduction == "mean")
+        return _l1(input, target, reduction == "mean")
     return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, reduction)
 
 

@@ -18,7 +18,6 @@ from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import extreme, folded, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
-from gradlib.core.compile import named
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
@@ -254,7 +253,7 @@ def _numbers(input: Any, like: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @op(
-    "other", complex="explicit", kernels={"out": _folded_on_device("nanmean")},
+    "other", complex="explicit", kernels={"out": _folded_on_device("nanmean")}, node="div",
     input=lambda g, input, dim, keepdim: spread(g / _numbers(input, g, dim, keepdim), input.shape, dim, keepdim) * (input == input),
     jvp=lambda t_input, input, out, dim, keepdim: (
         sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=out.dtype) / _numbers(input, out, dim, keepdim)
@@ -264,9 +263,6 @@ def nanmean_op(xp: Namespace, input: Any, dim: Any, keepdim: bool, dtype: Any) -
     """``nanmean`` with all its arguments in place."""
     summed = nansum.op.value(xp, input, dim, keepdim, dtype)  # type: ignore[attr-defined]
     return (summed / _numbers(input, summed, dim, keepdim)).astype(summed.dtype, copy=False)
-
-
-_quotient = named(nanmean_op, "div")
 
 
 @composite
@@ -286,7 +282,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     for each in (given, wanted):
         if each is not None and each.kind in "biu":
             raise _indivisible("nanmean", each)
-    return _quotient(input, dim, keepdim, dtype)
+    return nanmean_op(input, dim, keepdim, dtype)
 
 
 # ---- products -----------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, run
 from gradlib.backend.flat_index import positions
 from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
-from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.dims import WHOLE, wrap_dim
@@ -378,7 +377,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 
 @op(
     "linear", method=False, complex="explicit", input=lambda g, input_shape, dim: trapezoid_backward(g, input_shape, dim),
-    kernels={"out": lambda input, dim: folded("trapezoid", input, dim, False)},
+    kernels={"out": lambda input, dim: folded("trapezoid", input, dim, False)}, node="sub",
 )  # fmt: skip
 def trapezoid_op(xp: Namespace, input: Any, dim: int) -> Any:
     """The integral of floats a distance of 1 apart along a dimension, counted from 0, of at least one element."""
@@ -395,10 +394,6 @@ def trapezoid_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: i
     for end in (0, -1):
         made[(*before, end)] *= 0.5
     return made
-
-
-_integral = named(trapezoid_op, "sub")
-"""Under the name of the last of torch's several steps."""
 
 
 @composite(method=False, aliases=("trapz",))
@@ -428,7 +423,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
             before = (WHOLE,) * dim
             made = sum(y, dim) - (slice_op(y, (*before, 0, ...)) + slice_op(y, (*before, -1, ...))) * 0.5
         else:
-            made = _integral(y, dim)
+            made = trapezoid_op(y, dim)
         return made if dx is None else made * dx
     pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x.ndim == 1 and y.ndim > 1:

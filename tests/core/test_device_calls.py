@@ -84,7 +84,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "huber_loss": lambda x, y, **_: F.huber_loss(x, y, delta=2.0),
     "binary_cross_entropy_with_logits": lambda x, y, **_: F.binary_cross_entropy_with_logits(x, y),
     "cross_entropy": lambda w, v, **_: F.cross_entropy(w, v), "nll_loss": lambda w, v, **_: F.nll_loss(w, v),
-    "trapezoid": lambda x, **_: gradlib.trapezoid(x), 
+    "trapezoid": lambda x, **_: gradlib.trapezoid(x),
     "cdist": lambda x, y, **_: gradlib.cdist(x, y),
     "cdist, 1": lambda x, y, **_: gradlib.cdist(x, y, 1.0), "equal": lambda x, y, **_: gradlib.equal(x, y),
     "allclose": lambda x, y, **_: gradlib.allclose(x, y), "count_nonzero": lambda x, **_: x.count_nonzero(),

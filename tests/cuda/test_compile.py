@@ -8,7 +8,18 @@ from importlib import metadata
 import pytest
 
 from gradlib.backend import (
-    classes, copying, formulas, matrices, moments, pairs, placing, pointwise, reducing, scanning, searching, sorting,
+    classes,
+    copying,
+    formulas,
+    matrices,
+    moments,
+    pairs,
+    placing,
+    pointwise,
+    reducing,
+    scanning,
+    searching,
+    sorting,
 )  # fmt: skip
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
