@@ -88,13 +88,16 @@ class Kernel:
         self._launch, self._stream = launcher()
         self._refused = cupy().cuda.driver.CUDADriverError
 
-    def run(self, device: int, threads: int, block: int, *values: Any) -> bool:
-        """Launch it on the current stream with at least so many threads; False where the driver refuses: then CuPy's way is taken."""
+    def run(self, device: int, threads: int, block: int, *values: Any, shared: int = 0) -> bool:
+        """Launch it on the current stream with at least so many threads, and so many bytes of shared memory for each block.
+
+        Returns: False where the driver refuses: then CuPy's way is taken.
+        """
         slots = self._slots
         slot = slots.free.pop() if slots.free else slots.made()
         slots.pack(slot[0], 0, *values)
         try:
-            self._launch(self._functions[device], -(-threads // block), 1, 1, block, 1, 1, 0, self._stream().ptr, slot[1], 0)
+            self._launch(self._functions[device], -(-threads // block), 1, 1, block, 1, 1, shared, self._stream().ptr, slot[1], 0)
         except self._refused:
             return False
         slots.free.append(slot)

@@ -21,13 +21,13 @@ LARGEST = 4096
 WIDEST = 64
 """The most rows of a triangle, which one thread goes through for each column of the right-hand side."""
 
-_REAL = {"f": "float", "d": "double", "F": "float", "D": "double"}
+REAL = {"f": "float", "d": "double", "F": "float", "D": "double"}
 _NUMBERS = (int, float, np.floating)
 _PARTS = {None: 0, "L": 1, "U": 2}
 _FORMATS = {"finite": "PPPIIII", "spoil": "PPPPIIII", "scaled": "PPPPddIIiiiII", "triangle": "PPPIIIIiiiiiiI"}
 
 
-_COMPLEX = """
+COMPLEX = """
 __device__ PAIR operator-(PAIR a, PAIR b) { return make_PAIR(a.x - b.x, a.y - b.y); }
 __device__ PAIR operator*(PAIR a, PAIR b) { return make_PAIR(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 __device__ PAIR operator/(PAIR a, PAIR b) {  // by the larger part of b, so that its square may overflow
@@ -51,7 +51,7 @@ def source(char: str) -> str:
 
     ``triangle``: the solution of A Z = B by substitution, A and B being read by their strides; ``unit``: A has ones on its diagonal.
     """
-    real, is_complex = _REAL[char], char in "FD"
+    real, is_complex = REAL[char], char in "FD"
     ctype = f"{real}2" if is_complex else real
     zero, one = (f"make_{ctype}(0, 0)", f"make_{ctype}(1, 0)") if is_complex else (f"{real}(0)", f"{real}(1)")
     finite = "isfinite(x[k].x) && isfinite(x[k].y)" if is_complex else "isfinite(x[k])"
@@ -83,7 +83,7 @@ def source(char: str) -> str:
         f"        const {real} size = fabs(own[column]), largest = fmax(fabs(own[0]), fabs(own[count - 1]));\n"
         "        r = size > fmax(atol, rtol * largest) ? 1 / own[column] : 0;\n    } else if (row == 0) own[column] = NAN_;\n"
         f"    const {ctype} v = V[(int)matrix * by_matrix + (int)row * by_row + (int)column * by_column];\n    z[i] = {product};\n}}\n"
-        f"{_COMPLEX.replace('REAL', real).replace('PAIR', ctype) if is_complex else ''}"
+        f"{COMPLEX.replace('REAL', real).replace('PAIR', ctype) if is_complex else ''}"
         f'extern "C" __global__ void gradlib_triangle(const {ctype}* A, const {ctype}* B, {ctype}* z, unsigned rows,\n'
         "    unsigned columns, unsigned upper, unsigned unit, int A_by_matrix, int A_by_row, int A_by_column,\n"
         f"    int B_by_matrix, int B_by_row, int B_by_column, unsigned n) {{\n"
@@ -115,7 +115,7 @@ def finite_or_identity(A: Array, part: str | None) -> tuple[Array, Array] | None
     """
     shape = A.shape
     size = shape[-2] * shape[-1]
-    if not 0 < size <= LARGEST or not 0 < (n := A.size // size) * 32 <= MOST or A.dtype.char not in _REAL:
+    if not 0 < size <= LARGEST or not 0 < (n := A.size // size) * 32 <= MOST or A.dtype.char not in REAL:
         return None
     if not A._c_contiguous:
         A = A.copy()
@@ -141,7 +141,7 @@ def spoil(broken: Array, *results: Array) -> bool:
     return kernel.run(broken.data.device_id, n, THREADS, broken.data.ptr, *pointers, *rest, *sizes, *rest, n)
 
 
-def _steps(x: Array) -> tuple[int, int, int] | None:
+def steps(x: Array) -> tuple[int, int, int] | None:
     """How many elements apart two matrices, rows and columns lie; None where that is not the same for all matrices."""
     *outer, by_row, by_column = x.strides
     for d in range(len(outer) - 1):
@@ -159,12 +159,12 @@ def scaled_by_reciprocals(V: Array, s: Array, broken: Array, atol: Any, rtol: An
     Returns: None where no kernel serves it, as of tolerances that are arrays.
     """
     n, (rows, count) = V.size, V.shape[-2:]
-    if not 0 < n <= MOST or not s._c_contiguous or V.dtype.char not in _REAL or (steps := _steps(V)) is None:
+    if not 0 < n <= MOST or not s._c_contiguous or V.dtype.char not in REAL or (strides := steps(V)) is None:
         return None
     if not isinstance(atol, _NUMBERS) or not isinstance(rtol, _NUMBERS):
         return None
     out, data = type(V)(V.shape, V.dtype), V.data
-    values = (broken.data.ptr, data.ptr, s.data.ptr, out.data.ptr, atol, rtol, rows, count, *steps, conjugated, n)
+    values = (broken.data.ptr, data.ptr, s.data.ptr, out.data.ptr, atol, rtol, rows, count, *strides, conjugated, n)
     return out if _kernel("scaled", V.dtype.char).run(data.device_id, n, THREADS, *values) else None
 
 
@@ -174,9 +174,9 @@ def triangle_solved(A: Array, B: Array, upper: bool, unit: bool) -> Array | None
     Returns: None where no kernel serves it.
     """
     rows, columns = B.shape[-2:]
-    if not 0 < B.size <= MOST or rows > WIDEST or A.dtype != B.dtype or A.dtype.char not in _REAL or A.shape[:-2] != B.shape[:-2]:
+    if not 0 < B.size <= MOST or rows > WIDEST or A.dtype != B.dtype or A.dtype.char not in REAL or A.shape[:-2] != B.shape[:-2]:
         return None
-    if (A_steps := _steps(A)) is None or (B_steps := _steps(B)) is None:
+    if (A_steps := steps(A)) is None or (B_steps := steps(B)) is None:
         return None
     out, data = type(B)(B.shape, B.dtype), B.data
     n = B.size // rows

@@ -55,6 +55,7 @@ OTHERS = {
     "backend.copying": "PARTS",
     "backend.dlpack": "_BFLOAT _UNSIGNED",
     "backend.dtype": "_FEW",
+    "backend.elimination": "WIDEST",
     "backend.matrices": "LARGEST WIDEST",
     "backend.placing": "MOST_ARRAYS",
     "backend.pointwise": "MOST THREADS",

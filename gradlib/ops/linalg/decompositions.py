@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, elimination
 from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
@@ -80,10 +80,11 @@ def cholesky_op(xp: Any, A: Any) -> Any:
         L = attempt("cholesky", advice, np.linalg.cholesky, A)
         broken = has_nan(L[_LAST].real) if L.ndim > 2 or not L.size else (last := L.item(-1)) != last
     else:
-        with failures_seen(xp):
-            L = attempt("cholesky", advice, xp.linalg.cholesky, A)
-        last = L[_LAST].real
-        broken = bool((last != last).any() if L.ndim > 2 else last != last) if L.size else False
+        L = elimination.cholesky(A)
+        if L is None:
+            with failures_seen(xp):
+                L = attempt("cholesky", advice, xp.linalg.cholesky, A)
+        broken = bool(xp.isnan(L[_LAST]).any()) if L.ndim > 2 or not L.size else (last := L[-1, -1].item()) != last
     if broken:  # the last pivot is NaN where any is: LAPACK may take NaN for a positive one
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
     return L

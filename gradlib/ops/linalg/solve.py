@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from gradlib.backend import elimination
 from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
 from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
 from gradlib.core.batched import Batched
@@ -20,7 +20,6 @@ from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, iterate, 
 from gradlib.ops.product import matmul
 from gradlib.ops.rearrange import tril, triu
 from gradlib.ops.reduce import sum
-from gradlib.ops.select import where_op
 from gradlib.ops.shape import expand
 
 __all__ = ["inverse", "pinverse"]
@@ -191,6 +190,9 @@ def inv(xp: Any, A: Any) -> Any:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.5000]])
     """
+    made = None if xp is np else elimination.solved(A)
+    if made is not None:
+        return made
     return _attempt_regular(xp, "inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
 
 
@@ -316,8 +318,12 @@ def solve_op(xp: Any, A: Any, B: Any) -> Any:
     """The X of A X = B; B is a list of one, of matrices or of vectors."""
     (B,) = B
     vector = B.ndim < A.ndim
-    advice = "A must not be singular; linalg.lstsq finds the nearest solution."
-    made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B[..., None] if vector else B)
+    if vector:
+        B = B[..., None]
+    made = None if xp is np else elimination.solved(A, B)
+    if made is None:
+        advice = "A must not be singular; linalg.lstsq finds the nearest solution."
+        made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B)
     return made[..., 0] if vector else made
 
 
@@ -383,13 +389,13 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     rows, columns = A.shape[-2:]
     if right.shape[-2] != rows:
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
-    inverse, values = pinv_op(A, *_tolerances(A, None, rcond), False)
+    rtol = _tolerances(A, None, rcond)[1]
+    inverse, values = pinv_op(A, 0.0, rtol, False)
     S = values.detach() if isinstance(values, Tensor) else values
     with on_device_of(raw(S)):
-        infinite = (S != S).any(-1)[..., None, None]  # which gives NaN
-        bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
+        bound = S[..., :1] * (float(rtol) if isinstance(rtol, np.generic) else rtol) if S.shape[-1] else 0.0
         rank = (bound < S).sum(-1)
-        X = where_op(infinite, math.nan, matmul(inverse, right))
+        X = matmul(inverse, right)  # NaN where A is not finite, as the inverse is
         residuals = zeros_of(values, (0,))
         if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
             residuals = sum(abs(matmul(A, X) - right) ** 2, -2)
