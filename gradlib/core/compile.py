@@ -309,7 +309,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         *([f"    n_{name} = {name}._node"] if op.rules else []),
         *(["    _some = True"] if _is_loose(op) else []),
         f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
-        f"    a_{name} = {name}",
+        f"    a_{name} = {_number(op, name, variant)}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),
         f"elif {variant.serves(name)}:",
@@ -319,6 +319,13 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         "else:",
         f"    {variant.leave(op)}",
     ]
+
+
+def _number(op: Op, name: str, variant: Variant) -> str:
+    """What a number computes as: beside floats, an array in which it is kept."""
+    if variant is ON_DEVICE or not op.promote or _promotes_itself(op) or not op.is_ufunc:
+        return name
+    return f"{name} if _dtype is None else {name} and (singles if _dtype is F32 else doubles)[{name}]"
 
 
 def _read_list(op: Op, variant: Variant) -> list[str]:

@@ -144,7 +144,10 @@ def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
     if name == op.sequence:
         inner = _checked("item", indent + "    ", recorded)
         return [f"{indent}items, {name} = {name} or (), []", f"{indent}for item in items:", *inner, f"{indent}    {name}.append(item)"]
-    return _checked(name, indent, recorded)
+    lines = _checked(name, indent, recorded)
+    if op.is_ufunc and not recorded:  # and may have been given a number
+        lines += [f"{indent}else:", f"{indent}    {name} = beside({name}, g)"]
+    return lines
 
 
 def _checked(name: str, indent: str, recorded: bool) -> list[str]:

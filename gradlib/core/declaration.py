@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gradlib.backend.dtype import meeting
 from gradlib.core.node import Node
 
@@ -151,6 +153,12 @@ class Op:
             if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs) - self.kept_for_joint
             and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
         )  # fmt: skip
+
+    @property
+    def is_ufunc(self) -> bool:
+        """Whether the value is one of NumPy's ufuncs of the two operands, in either order."""
+        called = inspect.unwrap(self.value).__code__.co_names
+        return self.params == self.tensors and len(called) == 1 and getattr(getattr(np, called[0], None), "nin", 0) == 2
 
     def _need(self, name: str) -> Need:
         kind, place = self.decoded(name)

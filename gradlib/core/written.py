@@ -15,6 +15,7 @@ from weakref import ref
 import numpy as np
 
 from gradlib.backend.dtype import float32, float64, is_differentiable
+from gradlib.backend.number import beside, doubles, singles
 from gradlib.core import modes
 from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Version, check_outputs, freed, stale
@@ -29,6 +30,9 @@ NAMES = {
     "F32": float32,
     "F64": float64,
     "is_differentiable": is_differentiable,
+    "singles": singles,
+    "doubles": doubles,
+    "beside": beside,
     "Tensor": Tensor,
     "blank": functools.partial(object.__new__, Tensor),  # quicker than Tensor(), and than object.__new__(Tensor)
     "global_state": modes.global_state,
