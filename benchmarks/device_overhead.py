@@ -80,6 +80,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
     labels = gradlib.as_tensor(cp.arange(4))
     own, own16, brain, two = y.clone(), y.half(), y.bfloat16(), y[:2].clone()
+    line = gradlib.ones(32, device="cuda")
     parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     control = cp.ones((4, 32, 7), cp.float32)
@@ -160,6 +161,14 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "scatter": (lambda: x.scatter(0, p, two), None),
         "scatter_add": (lambda: x.scatter_add(0, p, two), None),
         "index_add": (lambda: x.index_add(0, i, two), None),
+        "index_copy": (lambda: x.index_copy(0, i, two), None),
+        "index_put, summed": (lambda: x.index_put((i,), two, accumulate=True), None),
+        "take_along_dim": (lambda: x.take_along_dim(p, 0), lambda: cp.take_along_axis(a, place, 0)),
+        "masked_scatter": (lambda: x.masked_scatter(m, line), None),
+        "y.scatter_": (lambda: own.scatter_(0, p, two), None),
+        "y.index_add_": (lambda: own.index_add_(0, i, two), None),
+        "recorded y[index] = rows": (lambda: x.clone().__setitem__(i, two), None),
+        "recorded y[0] = row": (lambda: x.clone().__setitem__(0, v), None),
         "topk": (lambda: x.topk(2), None),
         "scatter_reduce": (lambda: x.scatter_reduce(0, p, two, "amax"), None),
         "cumsum": (lambda: x.cumsum(-1), lambda: a.cumsum(-1)),

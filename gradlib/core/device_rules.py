@@ -123,6 +123,8 @@ def _is_plain(node: ast.AST) -> bool:
         return node.attr in _NO_ARRAYS
     if isinstance(node, ast.BinOp):
         return _is_plain(node.left) or _is_plain(node.right)
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "len"
     return isinstance(node, ast.Subscript) and _is_plain(node.value)
 
 

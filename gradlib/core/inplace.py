@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of, row_major_copy
 from gradlib.backend.copying import fill
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import ONE, TWO, into
@@ -489,7 +489,7 @@ class CopySlices(Node):
     def _laid_out(self, g: Array) -> Array:
         """A copy in the base's order of axes, so that replaying gives views of it where it did of the base."""
         if self.order is None:
-            return namespace(g).array(g, order="C", copy=True)
+            return row_major_copy(g)
         made = namespace(g).empty([g.shape[axis] for axis in self.order], g.dtype).transpose(np.argsort(self.order))
         made[...] = g
         return made

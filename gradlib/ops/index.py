@@ -76,7 +76,8 @@ _SLICE: Op = slice_op.op  # type: ignore[attr-defined]
 def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_op``."""
     result = xp.zeros(shape, input.dtype)
-    result[index] = input
+    if xp is np or not moved(_sliced(result, index), input):
+        result[index] = input
     return result
 
 

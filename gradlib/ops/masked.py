@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, placing, pointwise
-from gradlib.backend.array import is_array, namespace, on_device_of, row_major
+from gradlib.backend import dtype as dtypes, placing, pointwise, scanning
+from gradlib.backend.array import device_array, is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
@@ -17,15 +17,15 @@ from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
 from gradlib.ops.index import index as pick, index_put_op, slice_op
 from gradlib.ops.scan import cumsum
-from gradlib.ops.select import clamp_min, where
+from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
 __all__ = ["index_fill", "masked_fill", "masked_scatter", "masked_select"]
 
 
 def _mask(name: str, mask: Any) -> Any:
-    array = raw(mask)
-    if type(array) is not np.ndarray and not is_array(array):
+    array = mask._array if type(mask) is Tensor else mask
+    if type(mask) is not Tensor and not is_array(raw(mask)):
         raise TypeError(f"{name}: mask must be a Tensor of bools, got {type(mask).__name__}")
     if array.dtype != dtypes.bool_:
         raise RuntimeError(f"{name}: expected a mask of dtype bool, got {array.dtype} of shape {list(array.shape)}; use .bool()")
@@ -74,10 +74,12 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:
     """Input and mask, broadcast to their common shape."""
-    if raw(input).shape == raw(mask).shape:
+    have = input._array.shape if type(input) is Tensor else raw(input).shape
+    want = mask._array.shape if type(mask) is Tensor else raw(mask).shape
+    if have == want:
         return input, mask
     try:
-        shape = np.broadcast_shapes(raw(input).shape, raw(mask).shape)
+        shape = np.broadcast_shapes(have, want)
     except ValueError:
         raise RuntimeError(f"a mask of shape {list(mask.shape)} does not broadcast with a tensor of shape {list(input.shape)}") from None
     return (x if tuple(x.shape) == shape else expand(x, shape) for x in (input, mask))  # type: ignore[return-value]
@@ -127,8 +129,17 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
             return index_put_op(contiguous(input), line if count == size else slice_op(line, (slice(count), ...)), [mask])
     if not size:
         return masked_fill(input, mask, 0)
-    places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
-    return where(mask, pick(line, [places]), input)
+    return where(mask, pick(line, [_ranks(mask)]), input)
+
+
+def _ranks(mask: Any) -> Any:
+    """Where an element of a mask stands among those that are True, if it does; else the place of the one before, -1 for none."""
+    array = raw(mask)
+    if type(array) is device_array():  # not a logical tensor's
+        with on_device_of(array):
+            found = scanning.running("sum", array.reshape(-1), 0)
+            return pointwise.function("subtract")((cumsum(array.reshape(-1), 0) if found is None else found[0]).reshape(array.shape), 1)
+    return (cumsum(mask.reshape((-1,)), 0) - 1).reshape(mask.shape)
 
 
 def _fill_into(input: Any, dim: int, index: Any, value: Any) -> bool:

@@ -52,6 +52,15 @@ def test_operators_of_rules_launch_own_kernels(monkeypatch):
         device_rules.operators.cache_clear()
 
 
+def of_lengths(x: Any, several: tuple[Any, ...]) -> Any:
+    return x + x if len(several) == 2 and len(several) + 1 > x.ndim else x
+
+
+def test_operators_beside_numbers_that_can_be_seen_stay_those_of_python():
+    made = function_on_device(of_lengths)
+    assert [name for name in made.__code__.co_names if name.startswith(device_rules._MARK)] == ["_on_device_array", "_on_device_add"]
+
+
 def test_rules_that_cannot_be_read_stay_as_they_are(monkeypatch):
     op = REGISTRY["mul"]
     assert on_device(op)["input"].__code__ is not op.rules["input"].__code__

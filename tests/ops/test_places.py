@@ -87,6 +87,12 @@ def test_slices_and_elements(seed: int) -> None:
     compared(lambda x, i: x.index_fill(dim, i, 1), x, line)
     compared(lambda x, i: x.detach().index_fill_(dim, i, 1), x, line)
     compared(lambda x, i, s: _assigned(x, (*(slice(None),) * dim, i.long()), s), x, line, rows, in_place=True)
+    mask = gradlib.as_tensor(rng.random(shape) < 0.5)
+    several = made(rng, int(mask.sum()) + int(rng.integers(2)), dtype)
+    compared(lambda x, m: x[m], x, mask)
+    if several.numel():
+        compared(lambda x, m, s: x.masked_scatter(m, s), x, mask, several)
+        compared(lambda x, m, s: x.masked_scatter_(m, s), x, mask, several, in_place=True)
     if len(shape) > 1:
         count = min(shape[:2])
         one, other = (gradlib.as_tensor(rng.permutation(n)[:count] - n * int(rng.integers(2))) for n in shape[:2])
