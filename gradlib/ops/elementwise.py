@@ -685,13 +685,11 @@ def isfinite(xp: Any, input: Any) -> Any:
     return xp.isfinite(input)
 
 
-@functools.lru_cache(64)
-def _instead(dtype: Any, nan: float | None, posinf: float | None, neginf: float | None) -> list[Any]:
-    """What stands in place of NaN and the infinities in ``nan_to_num`` of a real dtype: numbers of it."""
+@functools.cache
+def _extremes(dtype: Any) -> tuple[Any, Any]:
+    """The largest and the smallest finite number of a real float dtype, of that type."""
     largest = float(np.finfo(dtype).max) if dtype.kind == "f" else 255 * 2.0**120  # bfloat16
-    numbers = 0.0 if nan is None else nan, largest if posinf is None else posinf, -largest if neginf is None else neginf
-    with np.errstate(over="ignore"):
-        return [dtype.type(each) for each in numbers]
+    return dtype.type(largest), dtype.type(-largest)
 
 
 def _finite_on_device(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
@@ -700,7 +698,9 @@ def _finite_on_device(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     if dtype.kind in "biu" or not input._c_contiguous:
         return None
     parts = input if dtype is input.dtype else input.reshape(-1).view(dtype)
-    made = formula("nan_to_num")(parts, *_instead(dtype, nan, posinf, neginf))
+    high, low = _extremes(dtype)
+    instead = 0.0 if nan is None else nan
+    made = formula("nan_to_num")(parts, instead, high if posinf is None else posinf, low if neginf is None else neginf)
     return made if parts is input or made is None else made.view(input.dtype).reshape(input.shape)
 
 
@@ -731,10 +731,12 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         return result
     if xp is np and all_finite(input):
         return input.copy("K")
-    instead, high, low = _instead(input.dtype, nan, posinf, neginf)
+    high, low = _extremes(input.dtype)
+    high, low = high if posinf is None else posinf, low if neginf is None else neginf
     result = xp.array(input, order="K", copy=True)
-    for found, value in ((xp.isnan(input), instead), (input == math.inf, high), (input == -math.inf, low)):
-        xp.copyto(result, value, where=found)  # not by a mask, whose size a CUDA device must report to the host
+    with np.errstate(over="ignore"):
+        for found, value in ((xp.isnan(input), 0.0 if nan is None else nan), (input == math.inf, high), (input == -math.inf, low)):
+            xp.copyto(result, result.dtype.type(value), where=found)  # not by a mask, whose size a CUDA device must report to the host
     return result
 
 

@@ -159,6 +159,8 @@ def test_nan_to_num() -> None:
     assert gradlib.nan_to_num(x, nan=1.0, posinf=2.0, neginf=3.0).tolist() == [1, 2, 3, 1.5]
     assert gradlib.nan_to_num(gradlib.tensor([complex(math.nan, math.inf)]), posinf=7.0).tolist() == [7j]
     assert gradlib.nan_to_num(gradlib.tensor([1, 2])).tolist() == [1, 2]
+    signs = [math.copysign(1, gradlib.nan_to_num(gradlib.tensor([math.nan]), nan=zero).item()) for zero in (0.0, -0.0)]
+    assert signs == [1, -1]
     half = gradlib.nan_to_num(gradlib.tensor([math.inf], dtype=gradlib.bfloat16))
     assert half.dtype == gradlib.bfloat16
     assert half.tolist() == [float.fromhex("0x1.fep127")]
