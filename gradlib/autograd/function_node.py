@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, may_leave_host, zeros
+from gradlib.backend.array import Array, device_index, is_array, may_leave_host, zeros
 from gradlib.backend.dtype import is_floating_point
 from gradlib.backend.thread import call_users
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
@@ -420,7 +420,8 @@ class FunctionNode(Node):
         if d is None or want is None:
             return None
         if not isinstance(d, Tensor):
-            raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {type(d).__name__})")
+            got = f"{type(d).__name__}){'; gradlib.as_tensor makes one' if is_array(d) else ''}"
+            raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {got}")
         have = d._array
         device = None if type(have) is np.ndarray else device_index(have)
         if have.shape == want.shape and have.dtype == want.dtype and device == place:

@@ -79,7 +79,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         tensor([0., 0.], dtype=float64)
     """
     if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+        kind = type(ndarray)
+        raise TypeError(f"expected np.ndarray (got {kind.__module__}.{kind.__name__}); gradlib.as_tensor takes others")
     return wrap(_plain(ndarray))
 
 

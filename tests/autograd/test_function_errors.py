@@ -46,7 +46,7 @@ class TestReturnedGradients:
             (lambda g: g.to(gradlib.complex128), 1, "index 0 - expected dtype float64 but got complex128"),
             (lambda g: 3.0, 1, "expected Tensor or None (got float)"),
             (lambda g: [g], 1, "expected Tensor or None (got list)"),
-            (lambda g: (g._array,), 1, "expected Tensor or None (got ndarray)"),
+            (lambda g: (g._array,), 1, "expected Tensor or None (got ndarray); gradlib.as_tensor makes one"),
         ],
     )
     @pytest.mark.parametrize("create_graph", [False, True])

@@ -119,7 +119,7 @@ def test_wrapped_arrays_are_plain_ones() -> None:
     with pytest.raises(ValueError, match="byte order"):
         gradlib.from_numpy(np.ones(2, ">f8"))
     assert gradlib.tensor(np.ones(2, ">f8")).dtype is gradlib.float64
-    with pytest.raises(TypeError, match="expected np"):
+    with pytest.raises(TypeError, match=r"expected np.ndarray \(got builtins.list\); gradlib.as_tensor takes others"):
         gradlib.from_numpy([1.0])  # type: ignore[arg-type]
     frozen = np.ones(2)
     frozen.flags.writeable = False
