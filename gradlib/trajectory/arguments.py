@@ -53,6 +53,8 @@ def _is_usable(seconds: float, dtype: np.dtype[Any]) -> bool:
 def describe(value: Any) -> str:
     """A value as an error names it: kind, shape, dtype, device."""
     array = raw(value)
+    if isinstance(value, (tuple, list)) and any(is_array(raw(each)) for each in value):
+        return f"{type(value).__name__} of {', '.join(map(describe, value))}"
     if not is_array(array):
         return f"{type(value).__name__} {value!r}"
     place = device_index(array)

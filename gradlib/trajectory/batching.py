@@ -78,8 +78,9 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if getattr(options, "rows", None) is not None:
         index, number = options.rows.index, options.rows.number
         given["options"] = given["options"]._replace(rows=StartRows(raw(_shifted(level, index, number)), level.size * number))
-    if "wanted" in given:
-        given["wanted"] = wanted_of(given["dt"], parts)  # asked of the physical tensors, which may require a gradient where the rows do not
+    if "wanted" in given:  # asked of the physical tensors, which may require a gradient where the rows do not
+        aims = (wanted_of(None, parts[4:])[0],) if op.name == "motion_cost" else ()
+        given["wanted"] = (*wanted_of(given["dt"], parts), *aims)
     return unfolded(level, dispatch(op, tuple(given.values())))
 
 

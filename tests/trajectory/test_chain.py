@@ -286,6 +286,7 @@ REFUSED = [
     ({"start": np.zeros((B, 3))}, ValueError, r"\(2, 2\)"),
     ({"start": np.zeros((B, D), np.float32)}, TypeError, "dtype of u"),
     ({"start": (None, [0.0])}, TypeError, "start velocity is a Tensor or array"),
+    ({"start": (None, [np.zeros((B, D))])}, TypeError, r"start velocity is .*, got list of ndarray of shape \(2, 2\), float64, on cpu$"),
     ({"start": np.zeros((3, D)), "start_idx": np.array([0, 3])}, ValueError, "0 .. 2"),
     ({"start": np.zeros((3, D)), "start_idx": np.array([-1, 0])}, ValueError, "0 .. 2"),
     ({"start": np.zeros((3, D)), "start_idx": np.array([0.0, 1])}, TypeError, "integers"),

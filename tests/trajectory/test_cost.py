@@ -170,6 +170,28 @@ def test_rows_of_vmap(make):
         np.testing.assert_allclose(host(found), host(other(goals[i], seconds[i])), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", COSTS)
+def test_gradients_of_rows_of_vmap(make, name):
+    """By the motion, the step times, references and goals, beneath vmap and above it, as one row after the other."""
+    motion, times, references = drawn(make, grad=False)
+    inputs = (*motion, times, *references)
+    rows = [gradlib.stack([x, 1.5 * x]) for x in inputs]
+
+    def cost(*given):
+        return COSTS[name][0](*given[5:])(given[:4], given[4]).sum()
+
+    places = tuple(range(len(inputs)))
+    beneath = gradlib.func.vmap(gradlib.func.grad(cost, places))(*rows)
+    above = gradlib.func.grad(lambda *given: gradlib.func.vmap(cost)(*given).sum(), places)(*rows)
+    for i in range(2):
+        alone = gradlib.func.grad(cost, places)(*(x[i] for x in rows))
+        for found, other, expected in zip(beneath, above, alone, strict=True):
+            np.testing.assert_allclose(host(found[i]), host(expected), rtol=1e-12)
+            np.testing.assert_allclose(host(other[i]), host(expected), rtol=1e-12)
+    by_one = gradlib.func.vmap(gradlib.func.grad(lambda state: cost(state, *inputs[1:])))(rows[0])
+    np.testing.assert_allclose(host(by_one[0]), host(gradlib.func.grad(cost)(*inputs)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_narrow_types(make, dtype):
     motion, times, references = drawn(make, dtype=dtype)
