@@ -19,6 +19,11 @@ from gradlib.cli.bench.timing import interleaved, on_device
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS")
 """The environment variables by which libraries of linear algebra are told how many threads to use."""
+SETTINGS = (
+    "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS", "ATEN_CPU_CAPABILITY", "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+)  # fmt: skip
+"""Those that choose a library's kernels: where one is set, figures are not what the processor gives by itself."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ def facts(threads: int, measured: Mapping[str, Speed]) -> dict[str, Any]:
     """The machine, as the table's head and the file show it."""
     found: dict[str, Any] = {"date": date.today().isoformat(), "cpu": cpu(), "cores": os.cpu_count(), "threads": threads}
     found |= {"system": platform.platform(), "python": platform.python_version()}
+    if chosen := [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]:
+        found["settings"] = ", ".join(chosen)
     if "cuda" in measured:
         import cupy
 

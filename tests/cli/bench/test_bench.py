@@ -71,6 +71,17 @@ def test_file_holds_machine_versions_and_rows(bench, tmp_path):
     assert "doubled" in out
 
 
+def test_settings_that_choose_kernels_are_shown_and_recorded(bench, monkeypatch, tmp_path):
+    path = tmp_path / "figures.json"
+    for name in machine.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    assert "settings:" not in bench("--json", path)[1]
+    assert "settings" not in json.loads(path.read_text())["machine"]
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert "settings: OPENBLAS_CORETYPE=Haswell\n" in bench("--json", path)[1]
+    assert json.loads(path.read_text())["machine"]["settings"] == "OPENBLAS_CORETYPE=Haswell"
+
+
 @pytest.mark.slow
 def test_wrong_result_is_shown_with_both_values_and_not_timed(bench, tmp_path):
     path = tmp_path / "figures.json"
