@@ -450,7 +450,7 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
         low, high = (first + sum(f(0, end) for end in ends) for f in (min, max))
         if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
             raise ValueError("strides reach outside the array's memory")
-        return cupy().ndarray(shape, kind, array.data + start, strides)
+        return cupy().ndarray(shape, kind, array.data + (0 if 0 in shape else start), strides)  # nothing lies nowhere
     owner = array.base
     if not isinstance(owner, np.ndarray):
         owner = array = np.asarray(array)
@@ -463,7 +463,7 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
 def rows(array: Array, axis: int) -> tuple[Array, ...]:
     """Views of a CuPy array at each place along a dimension, which goes; in three quarters of the time of as many indices."""
     made, shape, steps, start = type(array), array.shape, array.strides, array.data
-    kind, step = array.dtype.type, steps[axis]  # CuPy finds a dtype by its type in less time than by itself
+    kind, step = array.dtype.type, steps[axis] if array.size else 0  # CuPy finds a dtype by its type in less time than by itself
     if axis == 0 and array._c_contiguous and array.size:  # and a view in C's order without steps
         return tuple([made(shape[1:], kind, start + k * step) for k in range(shape[0])])
     size, steps = shape[:axis] + shape[axis + 1 :], steps[:axis] + steps[axis + 1 :]

@@ -494,3 +494,13 @@ def test_what_was_detached_from_a_view_does_not_keep_its_graph() -> None:
     gc.collect()
     assert gone() is None
     assert apart.storage_offset() == 1
+
+
+def test_parts_of_nothing() -> None:
+    """Views at a place of a dimension beside one of no elements."""
+    x = gradlib.tensor([]).reshape(0, 3).requires_grad_()
+    parts = [*x.unbind(1), x.select(1, 2), x[:, 1], gradlib.zeros(2, 3).as_strided((0,), (1,), 2)]
+    assert [list(part.shape) for part in parts] == [[0]] * 6
+    gradlib.stack(parts[:5]).sum().backward()
+    assert x.grad is not None
+    assert list(x.grad.shape) == [0, 3]
