@@ -65,7 +65,8 @@ class Contraction:
                         f"einsum: subscript {_spelled(name)} has size {size} for operand {k} which does not broadcast with previously seen "
                         f"size {self.sizes[name]}"
                     )
-        terms = [self._without_ones(*each) for each in given]
+        # Of one operand a dimension of size 1 is summed as any other is, so that the result's memory and dtype do not depend on sizes.
+        terms = [self._without_ones(*each) if len(given) > 1 else each[:2] for each in given]
         for k, (x, names) in enumerate(terms):
             terms[k] = self._summed(x, names, {*output, *(n for j, (_, others) in enumerate(terms) if j != k for n in others)})
         while len(terms) > 1:
@@ -76,7 +77,9 @@ class Contraction:
         ((result, names),) = terms
         if missing := [n for n in output if n not in names]:  # of size 1 everywhere
             result = self._call(reshape, (result,), (*(self.sizes[n] for n in names), *(1,) * len(missing)))
-        self._arranged(result, names + missing, output)
+        result = self._arranged(result, names + missing, output)
+        if not self.calls:
+            self._call(permute, (result,), tuple(range(len(output))))  # a view: what is done to its shape is not done to the operand
 
     def run(self, operands: Sequence[Any]) -> Any:
         """Contract operands, Tensors or arrays."""

@@ -296,3 +296,17 @@ def test_stacks_of_bfloat16(rng: np.random.Generator, shapes: tuple[tuple[int, .
 def test_zero_times_infinity_is_nan_in_matrices_of_one_number_too(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> None:
     for a, b in ((0.0, np.inf), (np.nan, 0.0)):
         assert np.isnan(host(gradlib.full(left, a, dtype=dtype) @ gradlib.full(right, b, dtype=dtype)).real).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_einsum_of_one_operand_does_not_depend_on_sizes(rows: int) -> None:
+    """A sum over a dimension of size 1 is new memory and has the dtype of sums, as over any other; what only turns is a view."""
+    x = gradlib.ones(rows, 3)
+    for equation in ("ij->j", "ij->i", "ij->"):
+        gradlib.einsum(equation, x if equation != "ij->i" else x.mT).add_(1)
+    assert x.tolist() == [[1, 1, 1]] * rows
+    assert gradlib.einsum("ij->j", x.int()).dtype == gradlib.int64
+    same = gradlib.einsum("ij->ij", x)
+    same.unsqueeze_(0)
+    same.mul_(2)
+    assert x.tolist() == [[2, 2, 2]] * rows
