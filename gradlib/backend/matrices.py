@@ -1,5 +1,5 @@
-"""Kernels of gradlib's own for small matrices: triangular systems; and around CuPy's decompositions, which matrices are finite, and what
-becomes of the others.
+"""Kernels of gradlib's own for small matrices: triangles and triangular systems; and around CuPy's decompositions, which matrices are
+finite, and what becomes of the others.
 
 Asked of CuPy's functions these take up to seven launches each. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
 """
@@ -106,6 +106,38 @@ def _module(char: str) -> Any:
 @cache
 def _kernel(name: str, char: str) -> Kernel:
     return Kernel(_FORMATS[name], lambda device: _module(char).get_function(f"gradlib_{name}"))
+
+
+_BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}  # by their number of bytes
+
+
+def part_source(itemsize: int) -> str:
+    """The kernel that copies one side of a diagonal, with it, of each matrix; of whatever elements of a size."""
+    return (
+        f"typedef {_BITS[itemsize]} T;\n"
+        'extern "C" __global__ void gradlib_part(const T* x, T* z, int rows, int columns, int diagonal, unsigned upper, int by_matrix,\n'
+        "    int by_row, int by_column, unsigned n) {\n"
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
+        "    const int column = i % columns, row = i / columns % rows, matrix = i / columns / rows;\n"
+        "    const bool stays = upper ? column - row >= diagonal : column - row <= diagonal;\n"
+        "    z[i] = stays ? x[matrix * by_matrix + row * by_row + column * by_column] : T();\n}\n"
+    )
+
+
+@cache
+def _part_kernel(itemsize: int) -> Kernel:
+    module = compiled(part_source(itemsize))
+    return Kernel("PPiiiIiiiI", lambda device: module.get_function("gradlib_part"))
+
+
+def part_of_matrices(A: Array, diagonal: int, upper: bool) -> Array | None:
+    """The upper or the lower triangle of each matrix from a diagonal on, zeros elsewhere; None where no kernel serves it."""
+    shape, itemsize = A.shape, A.itemsize
+    if not 0 < (n := A.size) <= MOST or itemsize not in _BITS or abs(diagonal) > MOST or (strides := steps(A)) is None:
+        return None
+    out, data = type(A)(shape, A.dtype), A.data
+    values = (data.ptr, out.data.ptr, shape[-2], shape[-1], diagonal, upper, *strides, n)
+    return out if _part_kernel(itemsize).run(data.device_id, n, THREADS, *values) else None
 
 
 def finite_or_identity(A: Array, part: str | None) -> tuple[Array, Array] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
+from gradlib.backend.matrices import part_of_matrices
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, public, publish
 from gradlib.core.tensor import Tensor, raw
@@ -266,6 +267,9 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
     small = shape[-1] * shape[-2] <= _SMALL
     if type(diagonal) is not int:
         diagonal = operator.index(diagonal)
+    made = None if xp is np else part_of_matrices(input, diagonal, upper)
+    if made is not None:
+        return made
     if xp is not np or not (small or shape[-1] >= _ROWS):
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:

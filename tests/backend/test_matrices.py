@@ -7,6 +7,7 @@ import pytest
 
 import gradlib
 from gradlib.backend import matrices
+from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -114,6 +115,21 @@ def test_the_pseudoinverse_takes_tolerances_of_all_kinds():
     for named in ({"rtol": 0.01}, {"atol": 0.1}, {"rtol": gradlib.tensor([0.1, 1e-6, 0.5])}):
         moved = {name: x.to("cuda") if isinstance(x, gradlib.Tensor) else x for name, x in named.items()}
         assert_close(L.pinv(A.to("cuda"), **moved), L.pinv(A, **named))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "int32", "float64", "complex128"])
+def test_triangles_of_matrices_are_those_of_the_cpu(dtype, monkeypatch):
+    for name in ("tril", "triu"):
+        monkeypatch.setattr(cupy, name, None)
+    host = gradlib.as_tensor(np.random.default_rng(5).normal(size=(2, 3, 4, 5)).astype(as_dtype(dtype)))
+    for given in (host, host.mT, host[0, :, ::2], host[1, 1, :, :1], host[:, 0]):
+        for diagonal in (-9, -1, 0, 2):
+            for name in ("tril", "triu"):
+                expected, made = (getattr(gradlib, name)(x, diagonal) for x in (given, given.to("cuda")))
+                assert (made.shape, made.dtype, made.stride()) == (expected.shape, expected.dtype, expected.stride())
+                assert made.cpu().numpy().tobytes() == expected.numpy().tobytes()
+    taken = host.to("cuda")
+    assert taken.mT.tril(1).cpu().numpy().tobytes() == host.mT.tril(1).numpy().tobytes()
 
 
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():

@@ -176,7 +176,8 @@ def test_nvrtc_reports_an_error():
 SMALL = {
     "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
-    "matrices": matrices.source("F"), "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
+    "matrices": matrices.source("F"), "triangles": matrices.part_source(16),
+    "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
     "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
