@@ -7,6 +7,7 @@ computed in float32 and rounded once, as torch does it. Each kernel is compiled 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from functools import cache
@@ -24,43 +25,25 @@ LONGEST = 1 << 14
 _FINITE = 3.0e38
 """Python's numbers from here on are the declared formula's to refuse or to round."""
 
-_NORMAL, _TWO_OVER_PI = "0.3989422804014327", "0.7978845608028654"
-_BENT = f"tanh((x + x * x * x * T(0.044715)) * T({_TWO_OVER_PI}))"
-
 FORMULAS = {
     "absolute_slope": ("g x y c", "g / c * ((x > y) - (x < y))"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
     "clamp": ("x y w", "isnan(x) ? x : min(max(x, y), w)"),
     "cross_entropy_with_logits": ("x y", "(1 - y) * x + (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
-    "cross_entropy_with_logits_slope": ("g x y", "g * (1 / (exp(-x) + 1) - y)"),
     "elu": ("x a", "x >= 0 ? x : a * expm1(x)"),
-    "elu_slope": ("g x a", "x > 0 ? g : g * exp(x >= 0 ? T(0) : x) * a"),
     "erf": ("x", "erf(x)"),
-    "erf_slope": ("g x", "g * exp(-(x * x)) * T(1.1283791670955126)"),
     "frac": ("x", "x - trunc(x)"),
     "gelu": ("x", "x * (T(0.5) * erfc(x * T(-0.7071067811865476)))"),
-    "gelu_slope": ("g x", f"g * (T(0.5) * erfc(x * T(-0.7071067811865476)) + x * exp(x * x * T(-0.5)) * T({_NORMAL}))"),
-    "gelu_tanh_slope": (
-        "g x",
-        (
-            f"[&] {{ const T half = {_BENT} * T(0.5), steep = T(0.5) - half * half * 2,"
-            f" bend = (x * x * T({3 * 0.044715}) + 1) * T({_TWO_OVER_PI});"
-            " return g * (half + T(0.5) + (steep == 0 ? T(0) : x * steep * bend)); }()"
-        ),
-    ),
-    "gelu_tanh": ("x", f"x * ({_BENT} * T(0.5) + T(0.5))"),
+    "gelu_tanh": ("x", "x * (tanh((x + x * x * x * T(0.044715)) * T(0.7978845608028654)) * T(0.5) + T(0.5))"),
     "leaky_relu": ("x c", "x > 0 ? x : x * c"),
     "leaky_relu_slope": ("g x c", "x > 0 ? g : g * c"),
     "lerp": ("x y w", "fabs(w) < T(0.5) ? x + (y - x) * w : y - (y - x) * (1 - w)"),
     "log_sigmoid": ("x", "min(x, T(0)) - log1p(exp(-fabs(x)))"),
-    "log_sigmoid_slope": ("g x", "g * (1 / (exp(x) + 1))"),
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
-    "silu_slope": ("g x", "[&] { const T s = 1 / (exp(-x) + 1); return g * (s * (x * (1 - s) + 1)); }()"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
-    "softplus_slope": ("g x b c", "x * b > c ? g : g / (exp(-(x * b)) + 1)"),
     "squared_slope": ("g x y c", "(x - y) * (g * c)"),
     "threshold_slope": ("g x c", "x <= c ? T(0) : g"),
 }
@@ -74,11 +57,16 @@ SUMS = {
 """The same of formulas that are summed over all elements of arrays of one shape."""
 
 
+def typed(value: str, char: str) -> str:
+    """A text with the names of the types for T and E: that of the computation, and that of the elements."""
+    return re.sub(r"\bE\b", CTYPES[char], re.sub(r"\bT\b", "{computed}", value))
+
+
 def source(name: str, char: str, kinds: str) -> str:
     """The kernel of a formula for arrays of a dtype; ``kinds``: of each operand, as `gradlib.backend.pointwise.written` has them."""
     names, value = FORMULAS[name]
     operands = dict(zip(names.split(), kinds, strict=True))
-    return HEADERS.get(char, "") + written(name, char, operands, CTYPES[char], re.sub(r"\bT\b", "{computed}", value))
+    return HEADERS.get(char, "") + written(name, char, operands, CTYPES[char], typed(value, char))
 
 
 @cache
@@ -88,38 +76,45 @@ def _kernel(name: str, char: str, kinds: str) -> Kernel:
     return Kernel("".join([*formats, "PI"]), lambda device: module.get_function(f"gradlib_{name}"))
 
 
-@cache
-def formula(name: str) -> Callable[..., Array | None]:
-    """A function of the operands of a formula, which are arrays on the current device and numbers; ``out``: the only array, to write into.
+def launching(kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False) -> Callable[..., Array | None]:
+    """A function of operands, arrays on the current device and numbers, that launches a kernel.
 
-    Returns: one whose result is None where no kernel serves the operands.
+    Args:
+        kernel: gives it, by the character of the arrays' dtype and the kinds of the operands.
+        made: the dtype of the result where that is not the arrays'. masks: some of these may be masks.
+    Returns: one whose result is None where no kernel serves the operands; ``out``: their only array, to write into.
     """
     ndarray = cupy().ndarray
 
     def run(*operands: Any, out: Array | None = None) -> Array | None:
         like: Any = None
+        dtype: Any = None
         kinds, alike, given = "", True, []
         for each in operands:
             if type(each) is ndarray:
                 data = each.data
                 if like is None:
-                    like, dtype, device = each, each.dtype, data.device_id
+                    like, device = each, data.device_id
+                if data.device_id != device:
+                    return None
+                if each.dtype is not dtype and not (masks and each.dtype.char == "?"):
+                    if dtype is not None:
+                        return None
+                    dtype = each.dtype
                     if dtype.char not in CTYPES:
                         return None
-                elif each.dtype is not dtype or data.device_id != device:
-                    return None
                 alike = alike and each._c_contiguous and each.shape == like.shape
                 kinds += "v"
                 given.append(data.ptr)
             elif ((kind := type(each)) is float or kind is int) and -_FINITE < each < _FINITE:
                 kinds += "n"
                 given.append(each)
-            elif like is not None and (kind is np.float32 or kind is dtype.type):
+            elif dtype is not None and (kind is np.float32 or kind is dtype.type):
                 kinds += "n"
                 given.append(float(each))
             else:
                 return None
-        if like is None:
+        if dtype is None:
             return None
         if alike:
             shape, n = like.shape, like.size
@@ -130,10 +125,16 @@ def formula(name: str) -> Callable[..., Array | None]:
             return None
         if not 0 < n <= MOST:
             return None
-        out = ndarray(shape, dtype) if out is None else out
-        return out if _kernel(name, dtype.char, kinds).run(device, n, THREADS, *given, out.data.ptr, n) else None
+        out = ndarray(shape, made or dtype) if out is None else out
+        return out if kernel(dtype.char, kinds).run(device, n, THREADS, *given, out.data.ptr, n) else None
 
     return run
+
+
+@cache
+def formula(name: str) -> Callable[..., Array | None]:
+    """A function of the operands of a formula, as ``launching`` makes it."""
+    return launching(functools.partial(_kernel, name))
 
 
 def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:

@@ -60,9 +60,9 @@ TWO = {
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 
-_COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
+COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
 _INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"}, {
-    **{name: TWO[name] for name in ("add", "multiply", "subtract", *sorted(_COMPARE.intersection(TWO)))},
+    **{name: TWO[name] for name in ("add", "multiply", "subtract", *sorted(COMPARE.intersection(TWO)))},
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "maximum": "max(x, y)", "minimum": "min(x, y)",
     "left_shift": "y < 0 || y >= 8 * (int)sizeof x ? 0 : ({computed})((unsigned long long)x << y)",
     "right_shift": "y < 0 || y >= 8 * (int)sizeof x ? x < 0 ? -1 : 0 : x >> y",
@@ -91,7 +91,7 @@ _CLOSE = (
 
 
 def written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
-    """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m is a mask.
+    """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m... is a mask.
 
     An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
     """
@@ -99,11 +99,11 @@ def written(name: str, char: str, operands: dict[str, str], result: str, value: 
     computed = "float" if char in HEADERS else ctype
     value = value.replace("{computed}", computed).replace("{rounded}_", "__f" if computed == "float" else "__d")
     for each, kind in operands.items():
-        held, read = ("bool", "bool") if each == "m" else (ctype, computed)
+        stored, read = ("bool", "bool") if each[0] == "m" else (ctype, computed)
         if kind == "n":
             parameters.append(f"{read} {each}")
             continue
-        parameters.append(f"const {held}* {each}_")
+        parameters.append(f"const {stored}* {each}_")
         if kind == "b":
             parameters += [f"unsigned {each}_inner", f"unsigned {each}_count"]
         loads += f" const {read} {each} = ({read}){each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}];"
@@ -118,7 +118,7 @@ def written(name: str, char: str, operands: dict[str, str], result: str, value: 
 def source(char: str) -> str:
     """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
     ctype, (one, two) = _ALL[char], _VALUES[char]
-    made = {name: "bool" if name in _COMPARE else ctype for name in (*one, *two)}
+    made = {name: "bool" if name in COMPARE else ctype for name in (*one, *two)}
     kernels = [written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
     for form in ("vv", "vn", "nv", "bb") if char in NUMBERS else ("vv", "bb"):
         operands = dict(zip("xy", form, strict=True))
@@ -180,7 +180,7 @@ def spans_of(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int,
     return made, n, tuple(spans)
 
 
-def _held(number: Any, dtype: np.dtype) -> float | None:
+def held(number: Any, dtype: np.dtype) -> float | None:
     """A number as a kernel takes it beside elements of a dtype: one of the dtype, or Python's; None where it is CuPy's to round."""
     char = dtype.char
     kind = type(number)
@@ -200,7 +200,7 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     launch, stream = launcher()
     ndarray = library.ndarray
     forms = {char: form(name, char, "PPI") for char, (one, _) in _VALUES.items() if name in one}
-    made_bool = library.dtype("?") if name in _COMPARE else None
+    made_bool = library.dtype("?") if name in COMPARE else None
 
     def run(x: Any, out: Any = None, **options: Any) -> Array:
         if out is not None or options:
@@ -285,7 +285,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in chars if char in NUMBERS}
     first = {char: form(f"{name}_nv", char, f"{NUMBERS[char]}PPI") for char in chars if char in NUMBERS}
     spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
-    compares = name in _COMPARE
+    compares = name in COMPARE
 
     def broadcast(x: Array, y: Array) -> Array:
         dtype, data, met = x.dtype, x.data, spans_of(x.shape, y.shape)
@@ -324,7 +324,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
         else:
             number = x if number_first else y
             if not in_single or type(number) is not np.float32 or dtype.itemsize != 2:
-                number = _held(number, dtype)
+                number = held(number, dtype)
                 if number is None:
                     return theirs(x, y)
             (functions, pack, free, made), a, b = (first[char], number, data.ptr) if number_first else (second[char], data.ptr, number)
@@ -365,7 +365,7 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    same = CTYPES if name not in _COMPARE else {}  # dtypes in which the result is that of x
+    same = CTYPES if name not in COMPARE else {}  # dtypes in which the result is that of x
     alone = {char: form(name, char, "PPI") for char in same}
     both = {char: form(f"{name}_vv", char, "PPPI") for char in same}
     second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in same}
@@ -379,7 +379,7 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
             if dtype.itemsize == 2 and (type(y) is float or type(y) is int) and -_LARGEST["e"] < y < _LARGEST["e"]:
                 y = y if in_single else dtype.type(y)
                 return second[char], (data.ptr, float(y))
-            number = _held(y, dtype)
+            number = held(y, dtype)
             return None if number is None else (second[char], (data.ptr, number))
         other = y.data
         if y.dtype is not dtype or not y._c_contiguous or other.device_id != data.device_id:
@@ -528,7 +528,7 @@ def _where() -> Callable[..., Array]:
                 kind += "v"
                 shapes.append(each.shape)
                 operands.append(memory.ptr)
-            elif (number := _held(each, dtype)) is not None:
+            elif (number := held(each, dtype)) is not None:
                 kind += "n"
                 operands.append(number)
             else:
@@ -571,11 +571,11 @@ def put_where(target: Array, mask: Any, number: Any) -> bool:
         return False
     if dtype.char == "E" and (type(number) is float or type(number) is int):
         number = dtype.type(number)
-    held, met = _held(number, dtype), spans_of(target.shape, mask.shape)
-    if held is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
+    value, met = held(number, dtype), spans_of(target.shape, mask.shape)
+    if value is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
         return False
     n, spans = met[1], met[2]
-    values = (mask.data.ptr, *spans[2:], held, data.ptr, *spans[:2], data.ptr, n)
+    values = (mask.data.ptr, *spans[2:], value, data.ptr, *spans[:2], data.ptr, n)
     return _put_where(dtype.char).run(data.device_id, n, THREADS, *values)
 
 

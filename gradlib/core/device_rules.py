@@ -22,6 +22,7 @@ from gradlib.backend.array import cupy
 from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
 from gradlib.core.declaration import Op
+from gradlib.core.symbols import in_one_launch
 
 _BINARY: dict[type, tuple[str, Any]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
@@ -136,7 +137,12 @@ def on_device(op: Op) -> dict[str, Any]:
     """The rules of an operation for CuPy arrays."""
     lambdas = _lambdas(inspect.unwrap(op.value)) if any(_is_lambda(rule) for rule in op.rules.values()) else {}
     made = {name: _rewritten(rule, lambdas.get(name)) for name, rule in op.rules.items()}
-    return {name: by_kernel(op.kernels[name], rule) if name in op.kernels else rule for name, rule in made.items()}
+    for name, rule in op.rules.items():
+        if name in op.kernels:
+            made[name] = by_kernel(op.kernels[name], made[name])
+        elif isinstance(rule, types.FunctionType) and name != op.sequence:
+            made[name] = in_one_launch(rule, made[name])
+    return made
 
 
 def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:

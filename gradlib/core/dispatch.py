@@ -23,6 +23,7 @@ from gradlib.core.node import Node, NodeMeta, Output, Version
 from gradlib.core.out import dtype_for, refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
+from gradlib.core.symbols import Symbol, noted
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, wrap_all
 from gradlib.core.views import mark_view, views_of
 
@@ -111,6 +112,8 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     Returns: a Tensor (a tuple of them for several outputs); raw arrays when no argument is a Tensor.
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
+    if Symbol in map(type, args):
+        return noted(op, args)
     on_device = device_array()
     interpreters = thread_state.interpreters if global_state.active and seq is None else ()
     if interpreters and on_device is None:

@@ -108,7 +108,7 @@ def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("elu", "f"), kernels={"out": "elu", "input": "elu_slope"},
+    "elementwise", promote=takes("elu", "f"), kernels={"out": "elu"},
     input=lambda g, input, alpha: _elu_slope(g, input, alpha),
 )  # fmt: skip
 @in_single
@@ -143,7 +143,7 @@ def _normal_slope(g: Any, input: Any) -> Any:
     return g * (below + input * exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@op("elementwise", promote=takes("gelu", "f"), input=_normal_slope, kernels={"out": "gelu", "input": "gelu_slope"})
+@op("elementwise", promote=takes("gelu", "f"), input=_normal_slope, kernels={"out": "gelu"})
 @in_single
 def gelu_op(xp: Any, input: Any) -> Any:
     """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
@@ -161,7 +161,7 @@ def _bent_slope(g: Any, input: Any) -> Any:
     return g * (half + 0.5 + where_op(steep == 0, 0.0, input * steep * bend))  # far out, where the square may overflow
 
 
-@op("elementwise", promote=takes("gelu", "f"), method=False, input=_bent_slope, kernels={"out": "gelu_tanh", "input": "gelu_tanh_slope"})
+@op("elementwise", promote=takes("gelu", "f"), method=False, input=_bent_slope, kernels={"out": "gelu_tanh"})
 @in_single
 def gelu_tanh(xp: Any, input: Any) -> Any:
     """An approximation of ``gaussian_unit`` by a hyperbolic tangent."""
@@ -192,7 +192,7 @@ def _silu_slope(g: Any, input: Any) -> Any:
     return g * (s * (input * (1 - s) + 1))
 
 
-@op("elementwise", promote=takes("silu", "fc"), input=_silu_slope, kernels={"input": "silu_slope"}, device="silu")
+@op("elementwise", promote=takes("silu", "fc"), input=_silu_slope, device="silu")
 @in_single
 def silu_op(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""
@@ -223,7 +223,7 @@ def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
 
 @op(
     "elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope,
-    kernels={"out": "softplus", "input": "softplus_slope"},
+    kernels={"out": "softplus"},
 )  # fmt: skip
 @in_single
 def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
@@ -255,7 +255,7 @@ def _log_sigmoid_slope(g: Any, input: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("logsigmoid", "f"), method=False, input=_log_sigmoid_slope,
-    kernels={"out": "log_sigmoid", "input": "log_sigmoid_slope"},
+    kernels={"out": "log_sigmoid"},
 )  # fmt: skip
 @in_single
 def logsigmoid(xp: Any, input: Any) -> Any:

@@ -352,7 +352,7 @@ def sigmoid(xp: Any, input: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("erf", "bif", to_float=True), inplace=True,
-    input=lambda g, input: g * exp(-(input * input)) * (2 / math.sqrt(math.pi)), kernels={"out": "erf", "input": "erf_slope"},
+    input=lambda g, input: g * exp(-(input * input)) * (2 / math.sqrt(math.pi)), kernels={"out": "erf"},
 )  # fmt: skip
 @in_single
 def erf(xp: Any, input: Any) -> Any:

@@ -577,13 +577,9 @@ def _logit_kernel(input: Any, target: Any, pos_weight: Any) -> Any:
     return formula("cross_entropy_with_logits")(input, target) if pos_weight is None else None
 
 
-def _logit_slope(g: Any, input: Any, target: Any, pos_weight: Any) -> Any:
-    return formula("cross_entropy_with_logits_slope")(g, input, target) if pos_weight is None else None
-
-
 @op(
     "other", promote="same", also=("pos_weight",), complex="none",
-    input=_logit_rule, target=_answer_rule, kernels={"out": _logit_kernel, "input": _logit_slope},
+    input=_logit_rule, target=_answer_rule, kernels={"out": _logit_kernel},
 )  # fmt: skip
 def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, pos_weight: Any) -> Any:
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""

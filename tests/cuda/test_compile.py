@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import metadata
 
+import numpy as np
 import pytest
 
 from gradlib.backend import (
@@ -22,6 +23,7 @@ from gradlib.backend import (
     searching,
     sorting,
 )  # fmt: skip
+from gradlib.core.symbols import Symbol, Trace
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
@@ -187,6 +189,10 @@ SMALL = {
     "linspace": pointwise.linspace_source("f"), "linspace, integers": pointwise.linspace_source("l"),
 }  # fmt: skip
 SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
+_trace = Trace(np.dtype("float32"))
+_a, _m, _b = Symbol(_trace, "a0", False), Symbol(_trace, "m1", True), Symbol(_trace, "a2", False)
+_rule = -(_a * (_a / _b / 2.5)) + abs(_b) * (_m & (_a > 0.5))
+SMALL["a rule"] = _trace.source(_rule, {"a0": "v", "m1": "b", "a2": "b"})
 for _name, (_operands, _) in formulas.FORMULAS.items():
     _kinds = "".join("v" if each in "gxyw" else "n" for each in _operands.split())
     SMALL |= {_name: formulas.source(_name, "f", _kinds), f"{_name}, broadcast": formulas.source(_name, "d", _kinds.replace("v", "b"))}
