@@ -105,6 +105,7 @@ PLACES = np.array([0, 2])
 
 CASES = [
     Case("mse_loss", F.mse_loss, predicted(3, 4), lambda a, b: np.dot((a - b).ravel(), (a - b).ravel()) / 12, dtypes=ALL),
+    Case("absolute_distance", loss.absolute_distance, predicted(3, 4), lambda a, b: np.abs(a - b).mean()),
     Case("squared_distance", loss.squared_distance, predicted(3, 4), lambda a, b: ((a - b) ** 2).mean()),
     Case("mse_loss", lambda a, b: F.mse_loss(a, b, reduction="sum"), predicted(3, 4), lambda a, b: ((a - b) ** 2).sum(), label="sum"),
     Case("mse_loss", lambda a, b: F.mse_loss(a, b, reduction="none"), predicted(3, 4), lambda a, b: (a - b) ** 2, label="none"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops.distance import euclidean_distance, farthest
+from gradlib.ops.distance import euclidean_distance, farthest, pair_distance
 from gradlib.ops.product import left_transposed
 from tests.ops.case import Case, Rng, normal, spread
 
@@ -108,5 +108,6 @@ CASES = [
     Case("cdist", lambda x, y: gradlib.cdist(x, y, compute_mode="use_mm_for_euclid_dist"), points, all_distances(2), tolerance=1e-8,
          dtypes=("float64",), label="product"),
     Case("euclidean_distance", euclidean_distance, points, all_distances(2), tolerance=1e-8, dtypes=("float64",)),
+    Case("pair_distance", lambda a, b: pair_distance(a, b, 3.0), points, all_distances(3), tolerance=1e-8, dtypes=("float64",)),
     Case("farthest", farthest, spread((2, 3, 4)), lambda x: np.abs(x).max(-1)),
 ]  # fmt: skip

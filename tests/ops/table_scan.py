@@ -67,6 +67,10 @@ CASES = [
     Case("cummin", lambda a: gradlib.cummin(a, 0), parts((6,)), lambda a: latest(a, 0, -1), differentiable=False, label="ties"),
     # ---- differences and integrals ----
     Case(
+        "trapezoid_backward", lambda a: scan.trapezoid_backward(a, (3, 5, 4), 1), normal((3, 4)),
+        lambda a: a[:, None] * np.array([0.5, 1, 1, 1, 0.5])[:, None], complex=True,
+    ),
+    Case(
         "diff_backward", lambda a: scan.diff_backward(a, 1), normal((3, 4)), lambda a: -np.diff(np.pad(a, ((0, 0), (1, 1))), axis=1),
         complex=True,
     ),
