@@ -5,4 +5,5 @@ import sys
 from gradlib.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["bench", *sys.argv[1:]]))
+    sys.argv.insert(1, "bench")  # in the process's own arguments, with which it may begin anew
+    sys.exit(main())

@@ -62,8 +62,8 @@ def table(found: dict[str, Any]) -> str:
 
 
 def newest() -> dict[str, Any]:
-    """The newest results."""
-    files = sorted(RESULTS.glob("*.json"), key=lambda path: (json.loads(path.read_text(encoding="utf-8"))["machine"]["date"], path.name))
+    """The newest results of a CPU; those of GPUs, by ci/gpu.sh, may hold a part of the suites, or none."""
+    files = sorted(RESULTS.glob("cpu-*.json"), key=lambda path: (json.loads(path.read_text(encoding="utf-8"))["machine"]["date"], path.name))
     return json.loads(files[-1].read_text(encoding="utf-8"))
 
 

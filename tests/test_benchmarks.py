@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import runpy
+import sys
+
 import pytest
 
 from benchmarks import floors, summary
+from gradlib.cli.bench import machine
 
 pytestmark = pytest.mark.host
 README = (summary.ROOT / "README.md").read_text(encoding="utf-8")
@@ -12,6 +18,15 @@ README = (summary.ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_table_in_the_readme_is_made_from_the_newest_results():
     assert summary.written(README, summary.table(summary.newest())) == README
+
+
+def test_results_of_a_gpu_are_not_in_the_table(monkeypatch, tmp_path):
+    """ci/gpu.sh writes them beside those of CPUs, and before the benchmarks have run too."""
+    for number in (1, 2):
+        (tmp_path / f"cpu-{number}.json").write_text(json.dumps({"machine": {"date": f"2026-01-0{number}"}}))
+    (tmp_path / "nvidia-h100.json").write_text(json.dumps({"gpu": "NVIDIA H100", "date": "2026-02-01"}))
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    assert summary.newest() == {"machine": {"date": "2026-01-02"}}
 
 
 def test_every_row_of_the_table_is_measured():
@@ -35,3 +50,19 @@ def test_reason_is_numpy_where_its_own_form_takes_as_long():
     assert floors.reason(row, None) == "NumPy's own time"
     row["seconds"]["numpy"]["median"] = 0.5
     assert floors.reason(row, None) == "passes or calls around NumPy"
+
+
+def test_the_module_is_the_command_also_where_it_begins_anew(monkeypatch):
+    """As it does where the environment does not yet say how many threads linear algebra has."""
+    for name in machine.THREADS:
+        monkeypatch.delenv(name, raising=False)
+
+    def begin(program, arguments, environment):
+        raise SystemExit(arguments[1:])
+
+    monkeypatch.setattr(os, "execve", begin)
+    given = ["start", "--quick", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *given])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("benchmarks", run_name="__main__")
+    assert ended.value.code == ["-m", "gradlib.cli", "bench", *given]

@@ -28,18 +28,25 @@ def recorder() -> ModuleType:
 
 
 def test_counts_and_figures(recorder: ModuleType, tmp_path: Path) -> None:
+    """Of the parts that have run, whatever they were."""
+    facts = {"date": "2026-11-23", "gpu": "NVIDIA H100 80GB HBM3"}
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    assert recorder.record(tmp_path) == facts
     (tmp_path / "tests.xml").write_text(REPORT)
-    made = recorder.record({"gpu": "NVIDIA H100 80GB HBM3"}, tmp_path, "passed")
+    (tmp_path / "racecheck.txt").write_text("failed (9)\n")
+    made = recorder.record(tmp_path)
     assert made["tests"] == {"tests": 40, "failures": 2, "errors": 1, "skipped": 3}
-    assert made["compute_sanitizer"] == "passed"
+    assert made["compute_sanitizer"] == {"racecheck": "failed (9)"}
     assert "core" not in made
+    (tmp_path / "memcheck.txt").write_text("passed\n")
     (tmp_path / "figures.json").write_text(json.dumps({"machine": {"cpu": "x"}, "core": [{"ratio": 0.5}]}))
     (tmp_path / "collectives.json").write_text("[]")
     (tmp_path / "planning.txt").write_text("problems\n20")
-    made = recorder.record({"gpu": "NVIDIA H100 80GB HBM3"}, tmp_path, "passed")
+    made = recorder.record(tmp_path)
+    assert made["compute_sanitizer"] == {"memcheck": "passed", "racecheck": "failed (9)"}
     assert (made["collectives"], made["planning"]) == ([], ["problems", "20"])
     assert made["core"] == [{"ratio": 0.5}]
-    assert recorder.file_name(made) == f"nvidia-h100-80gb-hbm3-{made['date']}.json"
+    assert recorder.file_name(made) == "nvidia-h100-80gb-hbm3-2026-11-23.json"
 
 
 @pytest.mark.cuda
