@@ -75,3 +75,24 @@ __device__ __forceinline__ typename Arithmetic<S>::type start_value(const Place&
     }
     return load(values[place]);
 }
+
+// The sum over a block's threads of what each has, for all of them, in a fixed order: eight by eight, with few barriers. `room` has a number for
+// each thread.
+template <typename R>
+__device__ __forceinline__ R block_sum(R own, R* room) {
+    const int thread = (int)threadIdx.x;
+    room[thread] = own;
+    __syncthreads();
+    for (int left = (int)blockDim.x, next; left > 1; left = next) {
+        next = (left + 7) / 8;
+        if (thread < next) {
+#pragma unroll
+            for (int k = 1; k < 8; ++k)
+                if (thread + k * next < left) room[thread] += room[thread + k * next];
+        }
+        __syncthreads();
+    }
+    const R sum = room[0];
+    __syncthreads();  // before the next sum begins
+    return sum;
+}

@@ -266,16 +266,6 @@ extern "C" __global__ void __launch_bounds__(512, 1)
         else
             total += element_terms<4>(m, h0, n, joints, horizon, time_last, inverse);
     }
-    sums[threadIdx.x] = total;
-    __syncthreads();
-    for (int left = threads, next; left > 1; left = next) {  // eight by eight: few barriers
-        next = (left + 7) / 8;
-        if ((int)threadIdx.x < next) {
-#pragma unroll
-            for (int k = 1; k < 8; ++k)
-                if ((int)threadIdx.x + k * next < left) sums[threadIdx.x] += sums[threadIdx.x + k * next];
-        }
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) cost[b] = sums[0];
+    total = block_sum(total, sums);
+    if (threadIdx.x == 0) cost[b] = total;
 }

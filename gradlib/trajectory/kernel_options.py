@@ -29,6 +29,7 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
         *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
     ),
     "cost.cu": _combinations(),
+    "lbfgs.cu": _combinations(storage=("float", "double")),
     "matmul.cu": _combinations(),
     "philox.cu": _combinations(),
     "rows.cu": _combinations(),

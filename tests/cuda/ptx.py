@@ -299,6 +299,9 @@ def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
+    """Of integers towards zero."""
+    if a.dtype.kind == "f":
+        return a / b
     b = np.where(b == 0, 1, b).astype(a.dtype)
     found = np.abs(a) // np.abs(b)
     return np.where((a < 0) != (b < 0), -found, found) if a.dtype.kind == "i" else a // b

@@ -77,7 +77,7 @@ def test_the_kernels_texts_divide_at_one_architecture():
 def test_nvrtc_compiles_for_every_architecture(architecture):
     storage = STORAGE[ARCHITECTURES.index(architecture) % 4]
     for source in compiled_for(architecture):
-        options = [o for o in VARIANTS[source] if dict(o)["STORAGE"] == storage][-1]
+        options = ([o for o in VARIANTS[source] if dict(o)["STORAGE"] == storage] or VARIANTS[source])[-1]
         ptx = nvrtc.ptx(source, options, architecture)
         for kernel in shim.kernel_names(source):
             assert re.search(rf"\.entry {kernel}\b", ptx)

@@ -15,7 +15,16 @@ from gradlib.trajectory.cost_terms import Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests.cuda import ptx
 from tests.trajectory import oracle
-from tests.trajectory.test_kernels import run_bspline, run_central, run_chain, run_cost, run_smoothness, storage_type, test_rows as rows
+from tests.trajectory.test_kernels import (
+    run_bspline,
+    run_central,
+    run_chain,
+    run_cost,
+    run_lbfgs,
+    run_smoothness,
+    storage_type,
+    test_rows as rows,
+)
 
 
 def has_nvrtc() -> bool:
@@ -84,12 +93,14 @@ def test_scans_that_threads_share_and_adjoints_of_elements_as_ptx(rng, monkeypat
     run_bspline(Interpreter(), rng, storage, "int", (1, 4, 3), 3, False)
 
 
-@pytest.mark.parametrize("case", ["smoothness", "cost", "rows", "long indices"])
+@pytest.mark.parametrize("case", ["smoothness", "cost", "rows", "long indices", "lbfgs"])
 def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
     if case == "smoothness":
         run_smoothness(Interpreter(), rng, "float32", "int", (2, 9, 3), True, True)
     elif case == "cost":
         run_cost(Interpreter(), rng, "float32", "int", (2, 9, 3), False, timed=True)
+    elif case == "lbfgs":
+        run_lbfgs(Interpreter(), rng, "float32", "int", 8, 70)
     elif case == "rows":
         rows(Interpreter(), rng, "float32", "int", 5, 40, 7)
     else:

@@ -33,6 +33,7 @@ from gradlib.trajectory import (
 from gradlib.trajectory.bspline import BsplineOptions
 from gradlib.trajectory.cost_terms import PATH, TIME, Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
+from gradlib.trajectory.planning import lbfgs, lbfgs_device
 from gradlib.trajectory.start_rows import rows_adjoint
 from tests import shim
 from tests.trajectory import oracle
@@ -512,6 +513,37 @@ def run_cost(executor, rng, storage, index, shape, time_last, timed, by_step=Tru
             close(large(executor.host(found)), value, storage)
     if timed:
         close(executor.host(over_time), by_dt, storage)
+
+
+@pytest.mark.parametrize("n", [5, 130, 700])
+@pytest.mark.parametrize("number", [1, 3, 8])
+@pytest.mark.parametrize(("storage", "index"), [("float32", "int"), ("float64", "int"), ("float64", LONG)])
+def test_lbfgs_direction(executor, rng, storage, index, number, n):
+    run_lbfgs(executor, rng, storage, index, number, n)
+
+
+def run_lbfgs(executor, rng, storage, index, number, n):
+    """Problems whose last pair is as it should be, of negative curvature, a gap (zeros), and without a number."""
+    dtype, put, empty = storage_type(storage), executor.put, poisoned
+    memory = lbfgs.Memory(np, np.zeros((4, n), dtype))
+    gradient = draw(rng, (4, n), dtype)
+    expected = None
+    for last in range(number):
+        step = draw(rng, (4, n), dtype)
+        change = (step * rng.uniform(0.5, 2, (4, n))).astype(dtype)
+        if last == number - 1:
+            change[1] *= -1
+            step[2] = change[2] = 0
+            change[3, 0] = np.nan if number == 3 else change[3, 0]
+            before = [*memory.pairs], memory.scale
+        expected = memory.direction(step, change, gradient)
+    pairs = [tuple(map(put, pair)) for pair in before[0]]
+    made, scaled, found = put(empty((4,), dtype)), put(empty((4,), dtype)), put(empty((4, n), dtype))
+    call = lbfgs_device.direction_call(put(gradient), [*pairs, (put(step), put(change), made)], put(before[1]), (made, scaled), found)
+    executor.run(with_index(call, index))
+    tolerance = 1e-4 if storage == "float32" else 1e-11
+    for of, right in ((found, expected), (made, memory.pairs[-1][2]), (scaled, memory.scale)):
+        np.testing.assert_allclose(executor.host(of), right, rtol=tolerance, atol=tolerance * np.nanmax(np.abs(right)))
 
 
 @pytest.mark.parametrize("timed", [False, True])

@@ -17,9 +17,10 @@ from collections.abc import Callable
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace, namespace
+from gradlib.trajectory.planning import lbfgs_device
+from gradlib.trajectory.planning.lbfgs_device import HISTORY
 
 Evaluate = Callable[[Array, Array], tuple[Array, Array]]
-HISTORY = 8
 _DECREASE = 1e-4
 LOOK = 4  # evaluations after which it is seen which problems have stopped
 
@@ -74,11 +75,11 @@ class Search:
         trial = x + length[:, None] * self.direction
         new, its_gradient = evaluate(trial, rows)
         fell = new <= loss + _DECREASE * length * slope  # never for NaN
-        self.memory.take(xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - self.gradient, 0))
+        step, change = xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - self.gradient, 0)
         self.length = xp.where(fell, 1, length * _shorter(xp, loss, new, length * slope))
         self.x, self.gradient = xp.where(fell[:, None], trial, x), xp.where(fell[:, None], its_gradient, self.gradient)
         self.loss = xp.where(fell, new, loss)
-        self.direction = xp.where(fell[:, None], self.memory.direction(self.gradient), self.direction)
+        self.direction = xp.where(fell[:, None], self.memory.direction(step, change, self.gradient), self.direction)
 
     def keep(self, rows: Array) -> None:
         """Drop all problems but these."""
@@ -95,16 +96,24 @@ class Memory:
         self.pairs: list[tuple[Array, Array, Array]] = []  # step (b, n), change (b, n), 1 / their product (b,)
         self.scale = xp.ones(len(x), x.dtype)
 
-    def take(self, step: Array, change: Array) -> None:
-        """Remember a step and its change of the gradient, for those problems in which their product is positive."""
+    def direction(self, step: Array, change: Array, gradient: Array) -> Array:
+        """Remember a step and its change of the gradient, and give the quasi-Newton direction. A GPU does both in one launch."""
+        if isinstance(gradient, np.ndarray):
+            self._take(step, change)
+            return self._two_loops(gradient)
+        self.pairs = [*self.pairs[1 - HISTORY :], (step, change, self.xp.empty_like(self.scale))]
+        direction, self.scale = lbfgs_device.direction(self.xp, gradient, self.pairs, self.scale)
+        return direction
+
+    def _take(self, step: Array, change: Array) -> None:
+        """Remember them for those problems in which their product is positive."""
         curvature, size = _dot(step, change), _dot(change, change)
         usable = curvature > 1e-10 * size
         inverse = self.xp.where(usable, 1 / self.xp.where(usable, curvature, 1), 0)
         self.pairs = [*self.pairs[1 - HISTORY :], (step, change, inverse)]
         self.scale = self.xp.where(usable, curvature / self.xp.where(usable, size, 1), self.scale)
 
-    def direction(self, gradient: Array) -> Array:
-        """The quasi-Newton direction by the two-loop recursion."""
+    def _two_loops(self, gradient: Array) -> Array:
         q = -gradient
         shares = []
         for step, change, inverse in reversed(self.pairs):

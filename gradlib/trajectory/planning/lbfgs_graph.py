@@ -14,7 +14,8 @@ import numpy as np
 
 from gradlib.backend.array import Array, on_device_of
 from gradlib.cuda.graphs import CUDAGraph, graph
-from gradlib.trajectory.planning.lbfgs import HISTORY, LOOK, Search, on_host
+from gradlib.trajectory.planning.lbfgs import LOOK, Search, on_host
+from gradlib.trajectory.planning.lbfgs_device import HISTORY
 
 
 class Objective(Protocol):

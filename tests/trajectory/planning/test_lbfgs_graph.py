@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from gradlib.cuda.graphs import CUDAGraph
-from gradlib.trajectory.planning import lbfgs, problems, robot, solve
-from tests.device import skip_module_without_cuda
+from gradlib.trajectory.planning import lbfgs, lbfgs_device, problems, robot, solve
+from tests.device import cupy, skip_module_without_cuda, skip_module_without_hostcuda
+from tests.trajectory.test_start_rows import launches
 
 skip_module_without_cuda()
 
@@ -48,3 +49,33 @@ def test_the_planner_on_a_gpu_replays_graphs_to_the_bits_of_the_eager_search(mon
     assert len(evaluations) - in_python > in_python
     for name in ("position", "velocity", "acceleration", "jerk", "dt"):
         np.testing.assert_array_equal(getattr(made, name), getattr(expected, name))
+
+
+def test_a_step_of_the_search_is_few_launches(rng: np.random.Generator) -> None:
+    """The two loops over the memory are one."""
+    skip_module_without_hostcuda()
+    x = cupy.asarray(rng.standard_normal((3, 70)))
+
+    def evaluate(x: Any, rows: Any) -> tuple[Any, Any]:
+        return (x * x).sum(axis=1), 2 * x
+
+    search = lbfgs.Search(evaluate, x)
+    for _ in range(lbfgs_device.HISTORY):
+        search.advance(evaluate, np.arange(3))
+    assert len(search.memory.pairs) == lbfgs_device.HISTORY
+    assert launches(lambda: search.advance(evaluate, np.arange(3))) - launches(lambda: evaluate(x, None)) <= 28
+
+
+def test_a_gpu_takes_the_same_steps(rng: np.random.Generator) -> None:
+    """More of them than the memory holds, some refused."""
+    begin, scale = rng.standard_normal((3, 70)), rng.uniform(0.1, 3, 70)
+
+    def evaluate(x: Any, rows: Any) -> tuple[Any, Any]:
+        weight = scale if isinstance(x, np.ndarray) else cupy.asarray(scale)
+        return (weight * x**4).sum(axis=1), 4 * weight * x**3
+
+    there, here = lbfgs.Search(evaluate, cupy.asarray(begin)), lbfgs.Search(evaluate, begin)
+    for _ in range(2 * lbfgs_device.HISTORY):
+        for search in (there, here):
+            search.advance(evaluate, np.arange(3))
+        np.testing.assert_allclose(lbfgs.on_host(there.x), here.x, rtol=1e-9, atol=1e-12)
