@@ -63,8 +63,8 @@ def table(found: dict[str, Any]) -> str:
 
 def newest() -> dict[str, Any]:
     """The newest results of a CPU; those of GPUs, by ci/gpu.sh, may hold a part of the suites, or none."""
-    files = sorted(RESULTS.glob("cpu-*.json"), key=lambda path: (json.loads(path.read_text(encoding="utf-8"))["machine"]["date"], path.name))
-    return json.loads(files[-1].read_text(encoding="utf-8"))
+    found = [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in RESULTS.glob("cpu-*.json")]
+    return max(found, key=lambda of: (of[1]["machine"]["date"], of[0]))[1]
 
 
 def written(readme: str, section: str) -> str:
