@@ -51,7 +51,7 @@ def compile_node(op: Op, name: str, conjugates: bool = False, lasts: bool = Fals
     if lasts:
         node = compile_node(op, name, conjugates)
         same = {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__}
-        return type(name, (node,), {**same, "frees": False, "run_and_free": Node.run_and_free}) if node.frees else node
+        return type(name, (node,), {**same, "frees": False, "run_and_free": RunNode.run_and_free}) if node.frees else node
     body: dict[str, Any] = {
         "__slots__": (),
         "single": len(op.tensors) == 1 and op.sequence is None,
@@ -74,9 +74,11 @@ def _write_run(node: RunNode, method: str) -> Any:
     op = node.op
     declared = on_device(op) if method == "run_on_device" else op.rules
     rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
-    run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
+    run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method, node.frees), rules)
     run = _conjugated(run) if node.conjugates else run
-    owner = next(each for each in type(node).__mro__ if "op" in vars(each))  # which a class of lasting nodes has beneath
+    owner: type = type(node)
+    if method != "run_and_free":
+        owner = next(each for each in owner.__mro__ if "op" in vars(each))  # which a class of lasting nodes has beneath
     setattr(owner, method, run)
     return run
 
@@ -91,8 +93,11 @@ def _conjugated(run: Any) -> Any:
     return run_conjugated
 
 
-def source_of_run(op: Op, method: str) -> str:
-    """The Python text that unpacks what a node saved, checks versions and applies the rules."""
+def source_of_run(op: Op, method: str, frees: bool) -> str:
+    """The Python text that unpacks what a node saved, checks versions and applies the rules.
+
+    Of two gradients of which only one is wanted ``run_and_free`` gives that one alone, with which the walk goes on at once.
+    """
     recorded = method == "run_recorded"
     lines = [f"def {method}(self, g):"]
     shared = [name for name in op.saved_names if op.joint or len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
@@ -106,7 +111,7 @@ def source_of_run(op: Op, method: str) -> str:
     lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
         (tensor,) = op.tensors
-        return "\n".join([*lines, *_given_back(op, method, f"rule_{tensor}({', '.join(op.rule_params[tensor])})")])
+        return "\n".join([*lines, *_given_back(op, method, frees, f"rule_{tensor}({', '.join(op.rule_params[tensor])})")])
     lines.append("    edges = self.edges")
     results = []
     for position, tensor in enumerate(op.tensors):
@@ -125,11 +130,14 @@ def source_of_run(op: Op, method: str) -> str:
                 lines += _unpacked(op, name, "        ", recorded)
         lines.append(f"        d_{tensor} = {call}")
         results.append(f"d_{tensor}")
-    return "\n".join([*lines, *_given_back(op, method, f"({', '.join(results)},)")])
+    grads = f"({', '.join(results)},)"
+    if method == "run_and_free" and len(op.rules) == len(op.tensors) == 2 and op.sequence is None:
+        grads = f"{results[0]} if edges[1] is None else {results[1]} if edges[0] is None else {grads}"
+    return "\n".join([*lines, *_given_back(op, method, frees, grads)])
 
 
-def _given_back(op: Op, method: str, grads: str) -> list[str]:
-    if method != "run_and_free" or not op.saves_tensors:
+def _given_back(op: Op, method: str, frees: bool, grads: str) -> list[str]:
+    if method != "run_and_free" or not op.saves_tensors or not frees:
         return [f"    return {grads}"]
     return [f"    grads = {grads}", "    self.saved = None", "    return grads"]
 

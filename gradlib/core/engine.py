@@ -120,7 +120,7 @@ def _walk_arrays(
                 else:
                     grads = node.run(g) if keep else node.run_and_free(g)
                 if type(grads) is not tuple:  # quicker than asking the node
-                    (target,) = edges
+                    target = edges[0] or edges[-1]  # of two the one that is wanted
                     if (
                         target is not None and grads is not None and meta is None
                         and (not heap or target.seq > -heap[0][0]) and (needed is None or target in needed)
@@ -128,7 +128,7 @@ def _walk_arrays(
                         fits = grads.shape == target.shape and grads.dtype is target.dtype
                         node, g = target, grads if fits else fit(grads, target, node)
                         continue
-                    grads = (grads,)
+                    grads = (grads,) if len(edges) == 1 else (grads, None) if edges[1] is None else (None, grads)
                 if meta is not None and meta.post_hooks:
                     grads = _after(node, grads, g)
                 # Hand each gradient on to the node that made the input.

@@ -220,7 +220,10 @@ class Node:
     run_recorded: Callable[[Any], Any]
 
     def run_and_free(self, g: Any) -> Any:
-        """``run``, after which the node lets go of what it saved. Of an operation it is one text, for backward runs it for every node."""
+        """``run``, after which the node lets go of what it saved. Of an operation it is one text, for backward runs it for every node.
+
+        One that has two edges, of which one is None, may return the other's gradient alone.
+        """
         grads = self.run(g)
         if self.frees:
             self.saved = None

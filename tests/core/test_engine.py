@@ -429,6 +429,51 @@ class TestGrad:
             grad(x.sum(), x, only_inputs=False)
 
 
+class TestOneOfTwoGradients:
+    """A node of two inputs of which one wants a gradient hands on that one alone, but whoever looks sees both places."""
+
+    @pytest.mark.parametrize("place", [0, 1])
+    @pytest.mark.parametrize("operation", [gradlib.add, gradlib.sub, gradlib.mul, gradlib.div, gradlib.atan2, gradlib.matmul])
+    def test_gives_what_it_gives_beside_the_other(self, operation, place):
+        values = [gradlib.tensor(x, dtype=gradlib.float64) for x in ([[0.5, 2.0], [1.5, -1.0]], [[3.0, 1.0], [2.0, 0.5]])]
+        both = [x.clone().requires_grad_() for x in values]
+        expected = grad(operation(*both).sum(), both)[place]
+        given = [x.clone().requires_grad_(k == place) for k, x in enumerate(values)]
+        for retain in (True, False):
+            out = operation(*given).sum()
+            assert len(out.grad_fn.next_functions[0][0].next_functions) == 2
+            given[place].grad = None
+            out.backward(retain_graph=retain)
+            np.testing.assert_array_equal(host(given[place].grad), host(expected))
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_a_hook_sees_both_places(self, place):
+        given = [leaf(2.0).requires_grad_(k == place) for k in range(2)]
+        seen: list[Any] = []
+        made = given[0] * given[1]
+        made.grad_fn.register_hook(lambda grads, outputs: seen.append([g is not None for g in grads]))
+        made.backward()
+        assert seen == [[k == place for k in range(2)]]
+
+    def test_after_what_is_later_in_the_graph(self):
+        """Its input's node is not the last that waits."""
+        x, w = leaf(2.0), leaf(3.0).detach()
+        early = x * w
+        late = (x + w) * w
+        (late.exp() * 0 + early * w + late).sum().backward()
+        assert x.grad.tolist() == [12.0]
+
+    @pytest.mark.parametrize("by_tensor", [False, True])
+    def test_a_node_frees_what_it_saved_of_tensors(self, by_tensor):
+        made = leaf(2.0) * (leaf(2.5).detach() if by_tensor else 2.5)
+        made.backward()
+        if by_tensor:
+            with pytest.raises(RuntimeError, match=FREED):
+                made.backward()
+        else:
+            made.backward()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "complex128"])
 def test_more_than_two_gradients_of_one_number_add_up(dtype):
     """NumPy's results of no dimension are scalars, of one type for each dtype."""
