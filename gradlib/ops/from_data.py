@@ -10,6 +10,7 @@ import numpy as np
 from gradlib.backend import dlpack, dtype as dtypes
 from gradlib.backend.array import Array, cupy, device_index, is_array, is_cupy, move, namespace, on_device_of
 from gradlib.backend.device import resolve
+from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import finished
 
@@ -34,6 +35,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
                 [3., 4.]], requires_grad=True)
     """
     chosen = dtypes.as_dtype(dtype)
+    if isinstance(data, Batched):  # its array is that of one example
+        made = data.detach().to(dtype=chosen, device=device, copy=True)
+        return made.requires_grad_() if requires_grad else made
     data = data._array if isinstance(data, Tensor) else _shared(data)
     if is_array(data):
         place = device_index(data) if device is None and is_cupy(data) else resolve(device)
@@ -222,6 +226,8 @@ def _names(types: set[type]) -> str:
 
 def _without_tensors(data: Any) -> Any:
     """Nested lists with every Tensor replaced by its only element, as a NumPy scalar."""
+    if isinstance(data, Batched):
+        raise RuntimeError("vmap: a Tensor that is batched over stands in a list of numbers; join such Tensors with gradlib.stack")
     if isinstance(data, Tensor):
         if data.numel() != 1:
             raise ValueError(

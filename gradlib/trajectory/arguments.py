@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, move, namespace, on_device_of
+from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory.cache_blocks import compute_dtype
 from gradlib.trajectory.start_rows import StartRows, rows
@@ -48,6 +49,16 @@ def _is_usable(seconds: float, dtype: np.dtype[Any]) -> bool:
     """Whether a step time is positive and finite in the dtype in which a control of this one is computed."""
     with np.errstate(all="ignore"):
         return bool(0 < compute_dtype(dtype).type(seconds) < np.inf)
+
+
+def constant(name: str, what: str, value: Any, instead: str) -> Any:
+    """The array or number of a constant. Raises: ValueError for a Tensor which a derivative or vmap follows, as it would be lost."""
+    if isinstance(value, Batched):
+        raise ValueError(f"{name}: {what} is a constant, got a Tensor that vmap batches over; {instead}")
+    if isinstance(value, Tensor) and (value._node is not None or (value._meta is not None and value._meta.tangents)):
+        kind = "requires grad" if value._node is not None else "has a tangent"
+        raise ValueError(f"{name}: {what} is a constant, got a Tensor that {kind}; detach it, or {instead}")
+    return raw(value)
 
 
 def describe(value: Any) -> str:

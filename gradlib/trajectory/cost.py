@@ -19,7 +19,7 @@ from gradlib.ops.join import cat
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op as where
 from gradlib.trajectory import cost_device as device, cost_host as host
-from gradlib.trajectory.arguments import Sizes, control, describe, step_times
+from gradlib.trajectory.arguments import Sizes, constant as read_constant, control, describe, step_times
 from gradlib.trajectory.cache_blocks import compute_dtype
 from gradlib.trajectory.cost_terms import PATH, TIME, Laid, Term, lay, targets_of
 from gradlib.trajectory.layout import host_times, launch_times, steps_first
@@ -286,10 +286,8 @@ def _power(name: str, power: Any) -> int:
 
 
 def _constant(name: str, what: str, value: Any) -> np.ndarray:
-    """A weight or bound in host memory. Raises: TypeError or ValueError for what is no number or array, or requires a gradient."""
-    if isinstance(value, Tensor) and value._node is not None:
-        raise ValueError(f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from operations")
-    array = raw(value)
+    """A weight or bound in host memory. Raises: TypeError or ValueError for what is no number or array, or `read_constant` refuses."""
+    array = read_constant(name, what, value, "compose the cost from operations")
     if is_array(array):
         array = move(array, None)
     table = np.asarray(array)

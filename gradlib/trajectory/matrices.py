@@ -10,6 +10,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.from_data import tensor
+from gradlib.trajectory.arguments import constant
 
 
 def _made(array: np.ndarray, device: Any, dtype: Any) -> Tensor:
@@ -109,12 +110,12 @@ def build_int_matrix(
     horizon = _horizon("build_int_matrix", horizon)
     matrix = np.tril(np.ones((horizon, horizon)), diagonal)
     if traj_dt is not None:
-        matrix = matrix * np.broadcast_to(np.asarray(_host(traj_dt), dtype=np.float64), (horizon,))
+        matrix = matrix * np.broadcast_to(np.asarray(_host("build_int_matrix", "traj_dt", traj_dt), dtype=np.float64), (horizon,))
     return _made(np.linalg.matrix_power(matrix, order), device, dtype)
 
 
-def _host(value: Any) -> Any:
-    array = raw(value)
+def _host(name: str, what: str, value: Any) -> Any:
+    array = constant(name, what, value, "take a step function, which gives that derivative")
     return array.get() if hasattr(array, "get") and hasattr(array, "dtype") else array
 
 
@@ -138,7 +139,7 @@ def build_clique_matrix(horizon: int, dt: Any, device: Any = "cpu", dtype: Any =
                 [-4.,  4.]])
     """
     horizon = _horizon("build_clique_matrix", horizon)
-    rate = 1 / np.broadcast_to(np.asarray(_host(dt), dtype=np.float64), (horizon,))[:, None]
+    rate = 1 / np.broadcast_to(np.asarray(_host("build_clique_matrix", "dt", dt), dtype=np.float64), (horizon,))[:, None]
     shift = np.eye(horizon, k=-1)
     first = rate * (np.eye(horizon) - shift)
     first[0, 0] = 0

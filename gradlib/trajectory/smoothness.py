@@ -15,7 +15,7 @@ from gradlib.core.declaration import Joint
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory import smoothness_device as device, smoothness_host as host
-from gradlib.trajectory.arguments import Sizes, control, describe, start_parts, step_times
+from gradlib.trajectory.arguments import Sizes, constant, control, describe, start_parts, step_times
 from gradlib.trajectory.chain import ChainOptions, by_step_times, chain
 from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, shaped
 from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
@@ -59,22 +59,22 @@ def smoothness_cost(
     times = step_times(name, dt, u, sizes, check)
     table = _weights(name, weights, u, sizes)
     bounds = None if limits is None else _bounds(name, limits, u, sizes, check)
+    factor = float(constant(name, "limit_weight", limit_weight, _INSTEAD))
     options = SmoothnessOptions(sizes.shape, sizes.time_last, chosen)
-    return smoothness(times, table, bounds, float(limit_weight), wanted_of(times, parts), options, parts)[0]
+    return smoothness(times, table, bounds, factor, wanted_of(times, parts), options, parts)[0]
 
 
 # ---- constants --------------------------------------------------------------------------------------------------------------------
 
 
+_INSTEAD = "compose the cost from step_position"
+
+
 def _constant(name: str, what: str, value: Any, sizes: Sizes) -> float | Array:
-    """A number, or (D,) where it lies. Raises: TypeError or ValueError for what is neither, or requires a gradient."""
-    if isinstance(value, Tensor) and value._node is not None:
-        raise ValueError(
-            f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position"
-        )
+    """A number, or (D,) where it lies. Raises: TypeError or ValueError for what is neither, or `constant` refuses."""
+    array = constant(name, what, value, _INSTEAD)
     if isinstance(value, (int, float)):
         return float(value)
-    array = raw(value)
     if not is_array(array):
         array = np.asarray(array, dtype=np.float64)
     if array.shape not in ((), (1,), (sizes.joints,)):

@@ -453,3 +453,14 @@ def test_rows_of_a_graph_belong_to_it() -> None:
     vmap(lambda r: (r * w).sin().sum())(x).sum().backward()
     same(x.grad, (x * w).cos() * w)
     same(w.grad, ((x * w).cos() * x).sum(0))
+
+
+def test_a_new_tensor_of_a_logical_one_has_its_rows() -> None:
+    """And a list with one in it is refused: its array is that of the first row."""
+    x = gradlib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    for make in (gradlib.tensor, gradlib.as_tensor, gradlib.ones(1).new_tensor, lambda v: gradlib.tensor(v, dtype=gradlib.float64)):
+        assert gradlib.func.vmap(lambda v, make=make: make(v) * 2)(x).tolist() == [2.0, 4.0, 6.0]
+    assert not gradlib.func.vmap(gradlib.tensor)(x).requires_grad
+    for make in (gradlib.tensor, gradlib.as_tensor, gradlib.ones(1).new_tensor):
+        with pytest.raises(RuntimeError, match=r"vmap: .* in a list of numbers; join such Tensors with gradlib.stack"):
+            gradlib.func.vmap(lambda v, make=make: make([v, v]))(x)

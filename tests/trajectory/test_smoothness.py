@@ -6,9 +6,21 @@ import numpy as np
 import pytest
 
 import gradlib
+from gradlib import func
 from gradlib.autograd import grad, gradcheck
 from gradlib.autograd.profiler import profile
-from gradlib.trajectory import JointLimits, chain_device, chain_host as chain, smoothness_cost, step_position, tiles
+from gradlib.trajectory import (
+    BoundsCost,
+    JointLimits,
+    TimeCost,
+    build_clique_matrix,
+    build_int_matrix,
+    chain_device,
+    chain_host as chain,
+    smoothness_cost,
+    step_position,
+    tiles,
+)
 from tests.trajectory.helpers import check_derivatives, host
 
 B, H, D = 2, 5, 2
@@ -166,9 +178,32 @@ def test_a_horizon_of_one_costs_what_the_start_state_does(make, shape, limits):
         np.testing.assert_allclose(host(found), 0 if value is None else host(value), rtol=1e-12)
 
 
-def test_weights_are_constants(make):
-    with pytest.raises(ValueError, match="constant"):
-        smoothness_cost(make(B, H, D), None, 0.1, (make(D), 1.0, 1.0))
+CONSTANTS = {
+    "a weight": lambda u, x: smoothness_cost(u, None, 0.1, (x, 1.0, 1.0)),
+    "a limit": lambda u, x: smoothness_cost(u, None, 0.1, (1.0, 1.0, 1.0), JointLimits(velocity=(-1.0, x))),
+    "limit_weight": lambda u, x: smoothness_cost(u, None, 0.1, (1.0, 1.0, 1.0), JointLimits(velocity=1.0), limit_weight=x),
+    "a weight of a sum": lambda u, x: BoundsCost(JointLimits(velocity=1.0), x)((u, u)),
+    "a bound": lambda u, x: BoundsCost(JointLimits(velocity=(-1.0, x)))((u, u)),
+    "the price of time": lambda u, x: TimeCost(x)(u, 0.1),
+    "a step time of a matrix": lambda u, x: build_clique_matrix(3, x),
+    "a weight of a matrix": lambda u, x: build_int_matrix(3, traj_dt=x),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_that_a_derivative_or_vmap_follows_are_refused(make, name):
+    """It would be lost without a word: the numbers are read, of a batch those of its first row."""
+    u, x = make(B, H, D, grad=False), make.put(np.array(1.5))
+    run = lambda value: CONSTANTS[name](u, value).sum()  # noqa: E731
+    expected = host(run(1.5))
+    np.testing.assert_allclose(host(run(x)), expected, rtol=1e-6)
+    for follow, kind in (
+        (lambda: func.grad(run)(x), "requires grad; detach it"),
+        (lambda: func.jvp(run, (x,), (x,)), "has a tangent; detach it"),
+        (lambda: func.vmap(run)(gradlib.stack([x, x])), "vmap batches over"),
+    ):
+        with pytest.raises(ValueError, match=rf"is a constant, got a Tensor that {kind}"):
+            follow()
 
 
 @pytest.mark.parametrize("layout", ["bhd", "bdh"])
