@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import FunctionType
 from typing import Any
 
 from gradlib.core.declaration import Op
@@ -111,7 +112,7 @@ def source_of_run(op: Op, method: str, frees: bool) -> str:
     lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
         (tensor,) = op.tensors
-        return "\n".join([*lines, *_given_back(op, method, frees, f"rule_{tensor}({', '.join(op.rule_params[tensor])})")])
+        return "\n".join([*lines, *_given_back(op, method, frees, rule_applied(op, tensor, method))])
     lines.append("    edges = self.edges")
     results = []
     for position, tensor in enumerate(op.tensors):
@@ -120,7 +121,7 @@ def source_of_run(op: Op, method: str, frees: bool) -> str:
         if tensor not in op.rules:
             results.append(f"*[None] * (len(edges) - {position})" if tensor == op.sequence else "None")
             continue
-        call = f"rule_{tensor}({', '.join(op.rule_params[tensor])})"
+        call = rule_applied(op, tensor, method)
         if tensor == op.sequence:
             results.append(f"*{call}")
             continue
@@ -134,6 +135,20 @@ def source_of_run(op: Op, method: str, frees: bool) -> str:
     if method == "run_and_free" and len(op.rules) == len(op.tensors) == 2 and op.sequence is None:
         grads = f"{results[0]} if edges[1] is None else {results[1]} if edges[0] is None else {grads}"
     return "\n".join([*lines, *_given_back(op, method, frees, grads)])
+
+
+_PLAIN: dict[bytes, str] = {
+    rule.__code__.co_code: text
+    for text, rule in {"{0}": lambda a: a, "-{0}": lambda a: -a, "{0} * {1}": lambda a, b: a * b, "{0} / {1}": lambda a, b: a / b}.items()
+}
+"""By its byte code, the text of a rule that is quicker written where it is needed than called."""
+
+
+def rule_applied(op: Op, tensor: str, method: str) -> str:
+    """The expression that applies a tensor's rule."""
+    names, rule = op.rule_params[tensor], op.rules[tensor]
+    plain = _PLAIN.get(rule.__code__.co_code) if isinstance(rule, FunctionType) and method != "run_on_device" else None
+    return f"rule_{tensor}({', '.join(names)})" if plain is None else plain.format(*names)
 
 
 def _given_back(op: Op, method: str, frees: bool, grads: str) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core.compile import source_of_call, source_on_device
-from gradlib.core.compile_node import node_name
+from gradlib.core.compile_node import node_name, rule_applied
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
 
@@ -166,6 +166,20 @@ def test_the_written_code_can_be_read() -> None:
     text = source_of_call(REGISTRY["mul"])
     assert text.startswith("def mul(input, other, *, out=None):")
     assert "direct(a_input, a_other)" in text
+
+
+def test_plain_rules_are_written_out() -> None:
+    """Where they are called, and they mean the same there."""
+    written = set()
+    for op in REGISTRY.values():
+        for tensor, rule in op.rules.items():
+            text = rule_applied(op, tensor, "run") if tensor not in op.joint else "rule_"
+            if not text.startswith("rule_"):
+                values = dict(zip(op.rule_params[tensor], (3.0, 7.0, 11.0, 13.0), strict=False))
+                assert eval(text, {}, values) == rule(**values)
+                written.add((op.name, text))
+    assert {("neg", "-g"), ("mul", "g * other"), ("div", "g / other"), ("add", "g"), ("exp", "g * out")} <= written
+    assert rule_applied(REGISTRY["rsqrt"], "input", "run").startswith("rule_input(")
 
 
 def test_tools_see_the_written_code() -> None:
