@@ -225,7 +225,7 @@ def in_one_launch(rule: Callable[..., Any], formula: Callable[..., Any]) -> Call
             if type(each) is ndarray:
                 key.append(each.dtype.char)
             elif type(each) in _KINDS:
-                key += (type(each), each)
+                key += (type(each), each or repr(each))  # 0.0 equals -0.0
             else:
                 return formula(*args)
         place = tuple(key)

@@ -133,3 +133,12 @@ def test_the_rule_of_a_quotient_is_one_launch(monkeypatch):
     for name in ("multiply", "negative", "divide", "true_divide"):
         monkeypatch.setattr(cupy, name, None)
     assert gradlib.autograd.grad((x / y).sum(), (x, y))[1].tolist() == pytest.approx([-0.3, 0.2, -1.7 / 16])
+
+
+def test_a_constant_that_is_minus_zero_is_no_zero() -> None:
+    x, y = (gradlib.tensor([2.0, 3.0], device="cuda", requires_grad=True) for _ in range(2))
+    signs = []
+    for value in (0.0, -0.0):
+        (slope,) = gradlib.autograd.grad(gradlib.addcmul(x, x, y, value=value).sum(), y)
+        signs.append(gradlib.signbit(slope).tolist())
+    assert signs == [[False, False], [True, True]]
