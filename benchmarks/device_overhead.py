@@ -18,8 +18,9 @@ from typing import Any
 
 from benchmarks.python_calls import python_calls
 
-ROUNDS, FEW, SECONDS = 120, 12, 0.002
-"""How often each operation is timed, the least being taken, and one of very many; for how long each time."""
+ROUNDS, FEW, SECONDS, FEWEST = 120, 12, 0.002, 50
+"""How often each operation is timed, the least being taken, and one of very many; for how long each time, and with how many calls at least:
+the first find the processor's caches full of something else."""
 
 
 def library() -> Any:
@@ -205,6 +206,45 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     return made
 
 
+def matrices_and_order(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
+    """The same for linear algebra, of 4 x 4 matrices, and for what sorts or looks for values."""
+    import cupyx.scipy.linalg as theirs
+
+    import gradlib
+
+    of = gradlib.linalg
+    a = cp.eye(4, dtype=cp.float32) + cp.arange(16, dtype=cp.float32).reshape(4, 4) / 16
+    b, c, s = cp.ones((4, 2), cp.float32), cp.ones(4, cp.float32), a @ a.T
+    lines, row = cp.ones((4, 8), cp.float32), cp.arange(8, dtype=cp.float32)
+    A, S, x = (gradlib.as_tensor(each.copy()).requires_grad_() for each in (a, s, lines))
+    B, C, T, y, z = (gradlib.as_tensor(each) for each in (b, c, s, row, lines))
+    return {
+        "det": (lambda: of.det(A), lambda: cp.linalg.det(a)),
+        "slogdet": (lambda: of.slogdet(A), lambda: cp.linalg.slogdet(a)),
+        "inv": (lambda: of.inv(A), lambda: cp.linalg.inv(a)),
+        "solve": (lambda: of.solve(A, B), lambda: cp.linalg.solve(a, b)),
+        "solve, vector": (lambda: of.solve(A, C), lambda: cp.linalg.solve(a, c)),
+        "solve_triangular": (lambda: of.solve_triangular(A, B, upper=False), lambda: theirs.solve_triangular(a, b, lower=True)),
+        "tril": (lambda: A.tril(), lambda: cp.tril(a)),
+        "pinv": (lambda: of.pinv(A), lambda: cp.linalg.pinv(a)),
+        "lstsq": (lambda: of.lstsq(A, B), lambda: cp.linalg.lstsq(a, b)),
+        "eigvalsh, no gradient": (lambda: of.eigvalsh(T), lambda: cp.linalg.eigvalsh(s)),
+        "eigh": (lambda: of.eigh(S), lambda: cp.linalg.eigh(s)),
+        "svdvals, no gradient": (lambda: of.svdvals(T), lambda: cp.linalg.svd(s, compute_uv=False)),
+        "svd": (lambda: of.svd(A), lambda: cp.linalg.svd(a)),
+        "qr": (lambda: of.qr(A), lambda: cp.linalg.qr(a)),
+        "matrix_norm, 1": (lambda: of.matrix_norm(A, 1), lambda: cp.linalg.norm(a, 1)),
+        "matrix_norm, 2": (lambda: of.matrix_norm(A, 2), lambda: cp.linalg.norm(a, 2)),
+        "inner": (lambda: gradlib.inner(x, y), lambda: cp.inner(lines, row)),
+        "kthvalue": (lambda: x.kthvalue(2), lambda: cp.partition(lines, 1, -1)),
+        "median": (lambda: x.median(), lambda: cp.median(lines)),
+        "median(-1)": (lambda: x.median(-1), lambda: cp.median(lines, -1)),
+        "searchsorted": (lambda: gradlib.searchsorted(y, z), lambda: cp.searchsorted(row, lines)),
+        "searchsorted, rows": (lambda: gradlib.searchsorted(z, z), None),
+        "isin": (lambda: gradlib.isin(z, y), lambda: cp.isin(lines, row)),
+    }
+
+
 def every(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
     """The same for the rows of the suite ``ops`` of `gradlib bench`, of 10 elements each."""
     import numpy as np
@@ -238,16 +278,16 @@ def runs(function: Callable[[], Any]) -> bool:
 
 def microseconds(function: Callable[[], Any]) -> float:
     """The processor's time for one call; infinite for one that fails on what it reads where nothing was computed."""
-    begin = time.process_time()
     try:
+        begin = time.process_time()
         function()
+        number = max(FEWEST, int(SECONDS / max(time.process_time() - begin, 1e-6)))
+        begin = time.process_time()
+        for _ in range(number):
+            function()
+        return 1e6 * (time.process_time() - begin) / number
     except Exception:
         return float("inf")
-    number = max(1, int(SECONDS / max(time.process_time() - begin, 1e-6)))
-    begin = time.process_time()
-    for _ in range(number):
-        function()
-    return 1e6 * (time.process_time() - begin) / number
 
 
 def main() -> None:
@@ -260,9 +300,10 @@ def main() -> None:
     cp = library()
     from gradlib.testing import hostcuda
 
-    made = every(cp) if given.all else rows(cp)
+    made = every(cp) if given.all else rows(cp) | matrices_and_order(cp)
     chosen = {name: pair for name, pair in made.items() if not wanted or name in wanted}
     chosen = {name: (ours, theirs if theirs and runs(theirs) else None) for name, (ours, theirs) in chosen.items() if runs(ours)}
+    calls = {name: len(python_calls(ours)) for name, (ours, _) in chosen.items()}
     skipped = hostcuda.skipped_work() if hostcuda.is_active() else contextlib.nullcontext()
     least: dict[Callable[[], Any], float] = {}
     lines = []
@@ -274,7 +315,7 @@ def main() -> None:
             beyond = least[ours] - (least[theirs] if theirs else 0.0)
             beside = "" if theirs is None else f"{least[theirs]:8.2f} {beyond:15.2f}"
             if least[ours] < float("inf"):
-                lines.append((-beyond, f"{name:28} {len(python_calls(ours)):6} {least[ours]:11.2f} {beside}".rstrip()))
+                lines.append((-beyond, f"{name:28} {calls[name]:6} {least[ours]:11.2f} {beside}".rstrip()))
         print(f"{'operation':28} {'calls':>6} {'gradlib us':>11} {'CuPy us':>8} {'gradlib - CuPy':>15}")
         for _, line in sorted(lines) if given.all else lines:
             print(line)
