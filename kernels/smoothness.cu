@@ -82,6 +82,9 @@ __device__ __forceinline__ void specialise(Penalty& penalty, const real* weights
     }
 }
 
+// Whether there are registers for a loop over the steps to which nothing special happens.
+constexpr bool STEADY = sizeof(STORAGE) < 8 || !LIMITS || !TIMED;
+
 // How many blocks share the registers of a multiprocessor: those of doubles with 64-bit indices would be spilled by four.
 extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 && sizeof(INDEX) == 8 ? 3 : 4)
     smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a,
@@ -117,64 +120,76 @@ extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 && sizeof
         real chunk_cost = 0;
         int begin = 0, stop = n;
         if (divided) part_of_walk(tile, n, part, begin, stop);
+        // Step k, whose place is `at`; `own` says whether what it settles leaves from here. A `steady` one is this thread's own, within the
+        // horizon and not among the first four: nothing special happens to it, and moving on takes nothing where the loop is unrolled.
+        const auto advance = [&](int k, int at, bool own, bool steady) {
+            const INDEX h = h0 + k;
+            const real v_before = state[1], a_before = state[2];
+            real per_second = 0, slope_p = 0, slope_v = 0, slope_a = 0, rate_j = 0, jerk = 0;
+            if (steady || k < inside) {
+                const real following = load(shared[at]);
+                real now[4] = {control, 0, 0, 0};
+                if (!steady && h == 0) {
+#pragma unroll
+                    for (int i = 0; i < 3; ++i) now[i] = start[i];
+                } else {
+                    times.go_to(k);
+                    per_second = times.per_second;
+#pragma unroll
+                    for (int i = 0; i < 3; ++i) now[i + 1] = (now[i] - state[i]) * per_second;
+                }
+                slope_p = penalise<0>(penalty, now[0], chunk_cost);
+                slope_v = penalise<1>(penalty, now[1], chunk_cost);
+                slope_a = penalise<2>(penalty, now[2], chunk_cost);
+                rate_j = penalise<3>(penalty, now[3], chunk_cost) * per_second;
+                jerk = now[3];
+#pragma unroll
+                for (int i = 0; i < 3; ++i) state[i] = now[i];
+                control = following;
+            }
+            // a at h-1, v at h-2 and p at h-3 are settled by the jerk of step h
+            const real bar_a = open.slope_a + open.rate_a - rate_j;
+            const real rate_a = bar_a * open.per_second[0];
+            const real bar_v = open.slope_v[1] + open.rate_v - rate_a;
+            const real rate_v = bar_v * open.per_second[1];
+            const real bar_p = open.slope_p[2] + open.rate_p - rate_v;
+            if (!steady && own && h < 4) {  // the gradients by the start leave at steps 1 to 3
+                if (h == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
+                if (h == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
+                if (h == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
+            }
+            if (own) store(shared[at], steady || h < end - 1 ? bar_p : real(0));  // that by u_{h-4}; the last action drives nothing
+            if (TIMED) {
+                if (own) by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}
+                open.by_t[1] = open.by_t[0] - rate_a * a_before;
+                open.by_t[0] = -rate_j * jerk;
+                open.v = v_before;
+            }
+            open.slope_p[2] = open.slope_p[1];
+            open.slope_p[1] = open.slope_p[0];
+            open.slope_p[0] = slope_p;
+            open.slope_v[1] = open.slope_v[0];
+            open.slope_v[0] = slope_v;
+            open.slope_a = slope_a;
+            open.rate_a = rate_j;
+            open.rate_v = rate_a;
+            open.rate_p = rate_v;
+            open.per_second[1] = open.per_second[0];
+            open.per_second[0] = per_second;
+        };
         for (int own = divided ? 0 : 1; own < 2; ++own) {  // first the steps before its own, for what they hand on
             int k = own ? begin : begin > 0 ? begin - 6 : 0, at = tile.place + k * tile.joints;
             const int last = !tile.active ? 0 : own ? stop : begin;
             if (!own && begin > 0) control = load(shared[at - tile.joints]);
-            for (; k < last; ++k, at += tile.joints) {
-                const INDEX h = h0 + k;
-                const real v_before = state[1], a_before = state[2];
-                real per_second = 0, slope_p = 0, slope_v = 0, slope_a = 0, rate_j = 0, jerk = 0;
-                if (k < inside) {
-                    const real following = load(shared[at]);
-                    real now[4] = {control, 0, 0, 0};
-                    if (h == 0) {
-#pragma unroll
-                        for (int i = 0; i < 3; ++i) now[i] = start[i];
-                    } else {
-                        times.go_to(k);
-                        per_second = times.per_second;
-#pragma unroll
-                        for (int i = 0; i < 3; ++i) now[i + 1] = (now[i] - state[i]) * per_second;
-                    }
-                    slope_p = penalise<0>(penalty, now[0], chunk_cost);
-                    slope_v = penalise<1>(penalty, now[1], chunk_cost);
-                    slope_a = penalise<2>(penalty, now[2], chunk_cost);
-                    rate_j = penalise<3>(penalty, now[3], chunk_cost) * per_second;
-                    jerk = now[3];
-#pragma unroll
-                    for (int i = 0; i < 3; ++i) state[i] = now[i];
-                    control = following;
+            while (k < last) {
+                if (STEADY && own && h0 + k >= 4) {
+#pragma unroll (sizeof(STORAGE) == 8 ? 2 : 4)
+                    for (const int before = last < inside ? last : inside; k < before; ++k, at += tile.joints) advance(k, at, true, true);
+                    if (k == last) break;
                 }
-                // a at h-1, v at h-2 and p at h-3 are settled by the jerk of step h
-                const real bar_a = open.slope_a + open.rate_a - rate_j;
-                const real rate_a = bar_a * open.per_second[0];
-                const real bar_v = open.slope_v[1] + open.rate_v - rate_a;
-                const real rate_v = bar_v * open.per_second[1];
-                const real bar_p = open.slope_p[2] + open.rate_p - rate_v;
-                if (own && h < 4) {  // the gradients by the start leave at steps 1 to 3
-                    if (h == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
-                    if (h == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
-                    if (h == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
-                }
-                if (own) store(shared[at], h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
-                if (TIMED) {
-                    if (own) by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}
-                    open.by_t[1] = open.by_t[0] - rate_a * a_before;
-                    open.by_t[0] = -rate_j * jerk;
-                    open.v = v_before;
-                }
-                open.slope_p[2] = open.slope_p[1];
-                open.slope_p[1] = open.slope_p[0];
-                open.slope_p[0] = slope_p;
-                open.slope_v[1] = open.slope_v[0];
-                open.slope_v[0] = slope_v;
-                open.slope_a = slope_a;
-                open.rate_a = rate_j;
-                open.rate_v = rate_a;
-                open.rate_p = rate_v;
-                open.per_second[1] = open.per_second[0];
-                open.per_second[0] = per_second;
+                advance(k, at, own, false);
+                ++k;
+                at += tile.joints;
             }
             if (own) break;
             chunk_cost = 0;
