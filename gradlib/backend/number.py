@@ -1,4 +1,7 @@
-"""Python numbers as arrays of no dimension, kept for later calls: beside a small array NumPy takes twice as long for the number itself."""
+"""Python numbers as arrays of no dimension, kept for later calls: beside a small array NumPy takes twice as long for the number itself.
+
+Here are the numbers that users hand over, whatever they are; `array.zero_d` is for the constants of formulas.
+"""
 
 from __future__ import annotations
 
