@@ -62,6 +62,7 @@ class Batched(Tensor):
     """
 
     __slots__ = ("dim_given", "level", "value")
+    _logical = True
 
     level: VmapLevel
     value: Tensor

@@ -187,6 +187,8 @@ class Tensor(Methods):
     _version_slot: Version | None
 
     def __new__(cls, data: Any = (), *sizes: int) -> Tensor:
+        if isinstance(data, Tensor) and data._logical:
+            return data.detach()
         self = object.__new__(cls)
         array = data._array if isinstance(data, Tensor) else data
         if sizes or type(data) in (int, Size):  # torch's older spelling of empty
@@ -209,6 +211,7 @@ class Tensor(Methods):
         return self._array if meta is None or meta.storage is None or not arrays.is_view_of(self._array, meta.storage) else meta.storage
 
     _inference = False
+    _logical = False  # of vmap's logical tensors True: their array is that of one example
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode. Source: torch.Tensor.is_inference."""

@@ -34,6 +34,7 @@ from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
 from gradlib.backend.scatter import rows_into_zeros, scatter_add
+from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import is_part_recordable, rebase_part, write
 from gradlib.core.modes import global_state, thread_state
@@ -214,7 +215,7 @@ def array_index(item: Any, like: Array) -> Any:
     if isinstance(item, Tensor):
         values = item._array
         alike = type(values) is type(like) and values.dtype is dtypes.int64
-        if alike and (type(values) is np.ndarray or values.data.device_id == like.data.device_id):  # the common case
+        if alike and (isinstance(values, np.ndarray) or values.data.device_id == like.data.device_id):  # the common case
             return item
     elif is_array(item):
         item = values = copy(item)
@@ -292,10 +293,12 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
             continue
         values = array._array if isinstance(array, Tensor) else array
         mask = values.dtype.kind == "b"
-        if values.ndim:
+        if values.ndim or (isinstance(array, Batched) and not mask):  # a number that differs from example to example is a place too
             view += [_EVERYTHING] * (values.ndim if mask else 1)
             gather.append(array)
         elif mask:
+            if isinstance(array, Batched):
+                refuse_values()
             view.append(None)
             gather.append(move(np.arange(int(values.item())), device_index(x)))
         else:

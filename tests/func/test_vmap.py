@@ -458,9 +458,51 @@ def test_rows_of_a_graph_belong_to_it() -> None:
 def test_a_new_tensor_of_a_logical_one_has_its_rows() -> None:
     """And a list with one in it is refused: its array is that of the first row."""
     x = gradlib.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    for make in (gradlib.tensor, gradlib.as_tensor, gradlib.ones(1).new_tensor, lambda v: gradlib.tensor(v, dtype=gradlib.float64)):
+    double = lambda v: gradlib.tensor(v, dtype=gradlib.float64)  # noqa: E731
+    for make in (gradlib.tensor, gradlib.as_tensor, gradlib.Tensor, gradlib.ones(1).new_tensor, double):
         assert gradlib.func.vmap(lambda v, make=make: make(v) * 2)(x).tolist() == [2.0, 4.0, 6.0]
     assert not gradlib.func.vmap(gradlib.tensor)(x).requires_grad
     for make in (gradlib.tensor, gradlib.as_tensor, gradlib.ones(1).new_tensor):
         with pytest.raises(RuntimeError, match=r"vmap: .* in a list of numbers; join such Tensors with gradlib.stack"):
             gradlib.func.vmap(lambda v, make=make: make([v, v]))(x)
+
+
+PLACES = {
+    "x[i]": lambda x, i, j: x[i],
+    "x[:, :, j]": lambda x, i, j: x[:, :, j],
+    "x[i, :, j]": lambda x, i, j: x[i, :, j],
+    "x[0, :, j]": lambda x, i, j: x[0, :, j],
+    "x[..., j]": lambda x, i, j: x[..., j],
+    "x[i, None, :, j]": lambda x, i, j: x[i, None, :, j],
+    "x[i, [0, 2]]": lambda x, i, j: x[i, [0, 2]],
+    "x[i, -1, j]": lambda x, i, j: x[i, -1, j],
+    "x[i, 1:, j]": lambda x, i, j: x[i, 1:, j],
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_number_as_index_may_differ_from_row_to_row(name: str) -> None:
+    """Values, gradients and writes, with the rest batched over or not, as one row after the other."""
+    take = PLACES[name]
+    i, j = gradlib.tensor([1, 0, 1]), gradlib.tensor([0, 2, 3])
+    rows = drawn(3, 2, 3, 4)
+
+    def loss(x: Any, *places: Any) -> Any:
+        return (take(x, *places) ** 2).sum()
+
+    def written(x: Any, *places: Any) -> Any:
+        x = x.clone()
+        x[places[0], 1:, places[1]] = take(x, *places).sum()
+        return x
+
+    for function in (take, grad(loss), written):
+        same(vmap(function)(rows, i, j), gradlib.stack([function(rows[k], i[k], j[k]) for k in range(3)]))
+    for function in (take, grad(loss)):
+        same(vmap(function, in_dims=(None, 0, None))(rows[0], i, j[1]), gradlib.stack([function(rows[0], i[k], j[1]) for k in range(3)]))
+
+
+@pytest.mark.parametrize("read", [lambda v: gradlib.ones(2)[v > 1], lambda v: gradlib.linalg.pinv(gradlib.eye(2), atol=v)])
+def test_what_is_read_as_a_number_and_differs_from_row_to_row_is_refused(read: Any) -> None:
+    """On a device too, whose arrays can be read."""
+    with pytest.raises(RuntimeError, match="vmap: the values of a Tensor that is batched over were needed"):
+        vmap(read)(gradlib.tensor([1.0, 2.0, 3.0]))

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend import elimination
 from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
 from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
-from gradlib.core.batched import Batched
+from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -249,6 +249,8 @@ def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
 
 def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """torch's defaults: rtol is eps * max(m, n), unless an atol is given."""
+    if isinstance(atol, Batched) or isinstance(rtol, Batched):
+        refuse_values()
     if rtol is None:
         default = np.finfo(A.dtype).eps * max(A.shape[-2:])
         if atol is None:
