@@ -84,6 +84,9 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     line = gradlib.ones(32, device="cuda")
     parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
+    bent, smooth, spreads = [gradlib.tanh(x)], [functional.gelu(x)], [x.var(-1)]
+    normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y)], y[:, 0].clone(), y[0, 0].clone()
+    turning = gradlib.complex(y, y)
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
     start = [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
@@ -134,6 +137,11 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "zeros": (lambda: gradlib.zeros(8, device="cuda"), lambda: cp.zeros(8, cp.float32)),
         "backward of x * y": (lambda: grad(products, [x], [y], retain_graph=True), lambda: b * b),
         "backward of sin(x)": (lambda: grad(sines, [x], [y], retain_graph=True), lambda: b * cp.cos(a)),
+        "backward of tanh": (lambda: grad(bent, [x], [y], retain_graph=True), lambda: b * (1 - a * a)),
+        "backward of gelu": (lambda: grad(smooth, [x], [y], retain_graph=True), None),
+        "backward of var(-1)": (lambda: grad(spreads, [x], [v4], retain_graph=True), None),
+        "backward of layer_norm": (lambda: grad(normal, [x], [y], retain_graph=True), None),
+        "backward of mse_loss": (lambda: grad(losses, [x], [one], retain_graph=True), None),
         "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
         "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
         "x16 * 2.5": (lambda: halves * 2.5, lambda: halves._array * 2.5),
@@ -159,6 +167,25 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "sigmoid": (lambda: x.sigmoid(), lambda: 1 / (1 + cp.exp(-a))),
         "softmax": (lambda: x.softmax(-1), lambda: shares(a)),
         "layer_norm": (lambda: functional.layer_norm(x, (8,)), None),
+        "layer_norm, affine": (lambda: functional.layer_norm(x, (8,), v, v), None),
+        "std_mean": (lambda: gradlib.std_mean(x, -1), None),
+        "nanmean": (lambda: x.nanmean(), lambda: cp.nanmean(a)),
+        "nansum": (lambda: x.nansum(), lambda: cp.nansum(a)),
+        "trapezoid": (lambda: gradlib.trapezoid(x), lambda: cp.trapz(a)),
+        "nan_to_num": (lambda: x.nan_to_num(), lambda: cp.nan_to_num(a)),
+        "angle, complex": (lambda: turning.angle(), lambda: cp.angle(turning._array)),
+        "abs, complex": (lambda: turning.abs(), lambda: cp.abs(turning._array)),
+        "erf": (lambda: x.erf(), None),
+        "gelu": (lambda: functional.gelu(x), None),
+        "elu": (lambda: functional.elu(x), None),
+        "lerp": (lambda: x.lerp(y, 0.25), None),
+        "addcmul": (lambda: x.addcmul(x, y), None),
+        "mse_loss": (lambda: functional.mse_loss(x, y), None),
+        "l1_loss": (lambda: functional.l1_loss(x, y), None),
+        "smooth_l1_loss": (lambda: functional.smooth_l1_loss(x, y), None),
+        "binary cross entropy of logits": (lambda: functional.binary_cross_entropy_with_logits(x, y), None),
+        "cross_entropy": (lambda: functional.cross_entropy(x, labels), None),
+        "cdist": (lambda: gradlib.cdist(x, y), None),
         "scatter": (lambda: x.scatter(0, p, two), None),
         "scatter_add": (lambda: x.scatter_add(0, p, two), None),
         "index_add": (lambda: x.index_add(0, i, two), None),
@@ -303,7 +330,7 @@ def main() -> None:
     made = every(cp) if given.all else rows(cp) | matrices_and_order(cp)
     chosen = {name: pair for name, pair in made.items() if not wanted or name in wanted}
     chosen = {name: (ours, theirs if theirs and runs(theirs) else None) for name, (ours, theirs) in chosen.items() if runs(ours)}
-    calls = {name: len(python_calls(ours)) for name, (ours, _) in chosen.items()}
+    calls = {name: len(python_calls(ours)) for name, (ours, _) in chosen.items()}  # while what is read was computed
     skipped = hostcuda.skipped_work() if hostcuda.is_active() else contextlib.nullcontext()
     least: dict[Callable[[], Any], float] = {}
     lines = []

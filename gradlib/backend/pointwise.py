@@ -288,10 +288,19 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     compares = name in COMPARE
 
     def broadcast(x: Array, y: Array) -> Array:
+        """Of arrays of other shapes, or of which one is a number repeated, as the gradient of a sum is."""
         dtype, data, met = x.dtype, x.data, spans_of(x.shape, y.shape)
         if met is None:
             return theirs(x, y)
         shape, n, (x_inner, x_count, y_inner, y_count) = met
+        if not x._c_contiguous:
+            if any(x.strides):
+                return theirs(x, y)
+            x_inner, x_count = n, 1
+        if not y._c_contiguous:
+            if any(y.strides):
+                return theirs(x, y)
+            y_inner, y_count = n, 1
         functions, pack, free, made = spread[dtype.char]
         out = ndarray(shape, bool_ if compares else dtype)
         slot = free.pop() if free else made()
@@ -308,7 +317,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
             return x if out is x and not options and into(name, in_single)(x, y) else theirs(x, y, out, **options)
         number_first = type(x) is not ndarray
         like = y if number_first else x
-        if type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
+        if type(like) is not ndarray or not 0 < (n := like.size) <= MOST:
             return theirs(x, y)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
@@ -316,11 +325,13 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
             return theirs(x, y)
         if type(y) is ndarray and not number_first:
             other = y.data
-            if y.dtype is not dtype or not y._c_contiguous or other.device_id != device:
+            if y.dtype is not dtype or other.device_id != device:
                 return theirs(x, y)
-            if y.shape != x.shape:
+            if y.shape != x.shape or not (x._c_contiguous and y._c_contiguous):
                 return broadcast(x, y)
             (functions, pack, free, made), a, b = both[char], data.ptr, other.ptr
+        elif not like._c_contiguous:
+            return theirs(x, y)
         else:
             number = x if number_first else y
             if not in_single or type(number) is not np.float32 or dtype.itemsize != 2:

@@ -259,3 +259,21 @@ def test_real_functions_of_complex_numbers_are_those_of_the_host(name, dtype):
         expected, made = (function(gradlib.as_tensor(place(given))) for place in (np.asarray, cupy.asarray))
         assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
         np.testing.assert_allclose(made.numpy(force=True), expected.numpy(), rtol=4 * float(gradlib.finfo(expected.dtype).eps))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float16", "float32"])
+def test_a_number_repeated_is_an_operand_as_it_lies(dtype, monkeypatch):
+    x = cupy.arange(12).reshape(3, 4).astype(dtype)
+    one, row = cupy.broadcast_to(x[1, 2], x.shape), x[2]
+    expected = [x * x[1, 2], x[1, 2] * x, one * row, cupy.multiply(one, one), row * one]
+    multiply, seen = pointwise.function("multiply"), list[str]()
+    cases = [(x, one), (one, x), (one, row), (one, one), (row, one)]
+    monkeypatch.setattr(cupy, "multiply", watched("multiply", seen))
+    made = [pointwise.of_two("multiply", cupy.multiply)(*case) for case in cases]
+    assert not seen
+    monkeypatch.undo()
+    for found, wanted in zip(made, expected, strict=True):
+        assert found._c_contiguous
+        assert same_bits(found, wanted)
+    for case in ((x.T, cupy.broadcast_to(x[1, 2], (4, 3))), (x[:, ::2], one[:, :2]), (cupy.broadcast_to(x[:1], x.shape), x)):
+        assert same_bits(multiply(*case), case[0].copy() * case[1].copy())
