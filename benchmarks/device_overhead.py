@@ -85,7 +85,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     bent, smooth, spreads = [gradlib.tanh(x)], [functional.gelu(x)], [x.var(-1)]
-    normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y)], y[:, 0].clone(), y[0, 0].clone()
+    normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y.clone())], y[:, 0].clone(), y[0, 0].clone()
     turning = gradlib.complex(y, y)
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()

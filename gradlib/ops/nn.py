@@ -18,6 +18,7 @@ from gradlib.core.compile import named
 from gradlib.core.grad_mode import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.arithmetic import addcmul
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.linalg.norms import vector_norm
@@ -343,6 +344,8 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
             f"{list(sizes)}"
         )
     out, _, _ = native_layer_norm(input, tuple(range(len(sizes) - len(shape), len(sizes))), eps)
+    if weight is not None and bias is not None and type(array) is not np.ndarray and raw(weight).dtype is raw(bias).dtype is dtype:
+        return addcmul(bias, out, weight)  # one launch
     if weight is not None:
         out = out * weight
     if bias is not None:

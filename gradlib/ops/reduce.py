@@ -133,7 +133,7 @@ def _on_device(mean: bool) -> Any:
 
     def run(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         if dtype is None and input.dtype.char in CTYPES:
-            made = summed(input, None if dim is None else axes(input.ndim, dim), keepdim, mean)
+            made = summed(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim, mean)
             if made is not None:
                 return made
             if dim is None and not mean and input.dtype.char in WHOLE:  # `total` without its questions, which are all about NumPy's

@@ -25,6 +25,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "std": lambda x, dim: x.std(dim, correction=0), "std_mean": lambda x, dim: gradlib.std_mean(x, dim)[0],
     "nansum": lambda x, dim: x.nansum(dim), "nanmean": lambda x, dim: x.nanmean(dim, keepdim=True),
     "trapezoid": lambda x, dim: gradlib.trapezoid(x, dim=dim if isinstance(dim, int) else 1, dx=0.5),
+    "layer_norm, affine": lambda x, dim: functional.layer_norm(x, (40,), x[0, 0], x[0, 1]),
     "layer_norm": lambda x, dim: functional.layer_norm(x, x.shape[1:] if isinstance(dim, tuple) else x.shape[2:]),
 }  # fmt: skip
 
