@@ -229,16 +229,21 @@ __device__ T sign_of_unknown() { return unknown(); }
 """
 
 
+def head(char: str, body: str) -> str:
+    """A text for matrices of a dtype, whose numbers are ``T`` and those of a real one ``R``, behind what it may call."""
+    real, is_complex = REAL[char], char in "FD"
+    ctype = f"{real}2" if is_complex else real
+    made, nan, infinite = ("__int_as_float({})", "0x7fc00000", "0x7f800000")
+    if real == "double":
+        made, nan, infinite = ("__longlong_as_double({}ll)", "0x7ff8000000000000", "0x7ff0000000000000")
+    operators = f"{COMPLEX.replace('REAL', real).replace('PAIR', ctype)}{_OF_COMPLEX}" if is_complex else _OF_REAL
+    whole = f"typedef {real} R;\ntypedef {ctype} T;\n{operators}{body}"
+    return whole.replace("INFINITE_", made.format(infinite)).replace("NAN_", made.format(nan))
+
+
 def source(char: str) -> str:
     """The kernels for matrices of a dtype; their text says what each does."""
-    real, is_complex = REAL[char], char in "FD"
-    ctype, bits, infinite = f"{real}2" if is_complex else real, "0x7fc00000", "0x7f800000"
-    made = "__int_as_float({})" if real == "float" else "__longlong_as_double({}00000000ll)"
-    head = f"typedef {real} R;\ntypedef {ctype} T;\n{COMPLEX.replace('REAL', real).replace('PAIR', ctype) if is_complex else ''}"
-    body = f"{_OF_COMPLEX if is_complex else _OF_REAL}{_EXCHANGE}{_DECOMPOSE}{_KERNELS}"
-    if real == "double":
-        bits, infinite = "0x7ff80000", "0x7ff00000"
-    return head + body.replace("NAN_", made.format(bits)).replace("INFINITE_", made.format(infinite))
+    return head(char, f"{_EXCHANGE}{_DECOMPOSE}{_KERNELS}")
 
 
 _EXCHANGE = "template <typename X> __device__ void exchange(X& a, X& b) { const X held = a; a = b; b = held; }\n"

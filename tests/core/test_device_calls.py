@@ -73,7 +73,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "eigvalsh": lambda k, **_: L.eigvalsh(k), "svdvals": lambda k, **_: L.svdvals(k), "det": lambda q, **_: L.det(q),
     "inv": lambda q, **_: L.inv(q), "solve": lambda q, x, **_: L.solve(q, x), "solve, vector": lambda q, c, **_: L.solve(q, c),
     "solve_triangular": lambda q, x, **_: L.solve_triangular(q, x, upper=False), "cholesky": lambda q, **_: L.cholesky(q),
-    "tril": lambda q, **_: q.tril(),
+    "tril": lambda q, **_: q.tril(), "eigh": lambda q, **_: L.eigh(q),
     "qr": lambda q, **_: L.qr(q), "slogdet": lambda q, **_: L.slogdet(q), "norm": lambda x, **_: x.norm(), "bmm": lambda d, **_: d @ d,
     "inner": lambda x, r, **_: gradlib.inner(x, r), "outer": lambda x, r, **_: r.outer(r), "kron": lambda x, y, **_: gradlib.kron(x, y),
     "tensordot": lambda x, y, **_: gradlib.tensordot(x, y, ((1,), (1,))), "einsum": lambda x, y, **_: gradlib.einsum("ij,kj->ik", x, y),

@@ -19,6 +19,7 @@ from gradlib.backend import (
     placing,
     pointwise,
     reducing,
+    rotations,
     scanning,
     searching,
     sorting,
@@ -178,7 +179,7 @@ def test_nvrtc_reports_an_error():
 SMALL = {
     "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
-    "matrices": matrices.source("F"), "triangles": matrices.part_source(16),
+    "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
     "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),

@@ -61,6 +61,7 @@ OTHERS = {
     "backend.pointwise": "MOST THREADS",
     "backend.random": "_BITS",
     "backend.reducing": "LONGEST",
+    "backend.rotations": "WIDEST _SWEEPS",
     "backend.rows": "_BUFFER",
     "backend.scanning": "LONGEST",
     "backend.searching": "LONGEST",
