@@ -44,7 +44,8 @@ def source(char: str) -> str:
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
     head = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-    wrapped = "long long at = indices % adim;\n{0}if (at < 0) at += adim;\n"
+    wrapped = "long long at = indices;\n{0}if (at < 0 || at >= adim) {{  // a division takes longer than all the rest\n"
+    wrapped += "{0}    at = indices % adim;\n{0}    if (at < 0) at += adim;\n{0}}}\n"
     value = "    const {ctype} value = x ? x[here] : number;\n    "
     moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
     moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
