@@ -21,6 +21,8 @@ from benchmarks.python_calls import python_calls
 ROUNDS, FEW, SECONDS, FEWEST = 120, 12, 0.002, 50
 """How often each operation is timed, the least being taken, and one of very many; for how long each time, and with how many calls at least:
 the first find the processor's caches full of something else."""
+MOST_BYTES = 1 << 28
+"""Of CuPy's memory: where nothing is computed, an operation may ask for as much as it happens to find for the size of its result."""
 
 
 def library() -> Any:
@@ -327,6 +329,7 @@ def main() -> None:
     cp = library()
     from gradlib.testing import hostcuda
 
+    cp.get_default_memory_pool().set_limit(MOST_BYTES)
     made = every(cp) if given.all else rows(cp) | matrices_and_order(cp)
     chosen = {name: pair for name, pair in made.items() if not wanted or name in wanted}
     chosen = {name: (ours, theirs if theirs and runs(theirs) else None) for name, (ours, theirs) in chosen.items() if runs(ours)}

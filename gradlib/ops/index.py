@@ -29,7 +29,7 @@ from gradlib.backend.array import (
     row_major,
     row_major_copy,
 )
-from gradlib.backend.copying import fill
+from gradlib.backend.copying import fill, filled
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
@@ -438,6 +438,13 @@ def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = Fal
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
+def _stored_on_device(target: Array, places: Sequence[Any] | None, values: Any) -> bool:
+    """``target[places] = values`` of a CuPy array by a kernel or a copy, where one serves it; ``places``: None for all of target."""
+    if places is not None:
+        return placing.put(target, places, values)
+    return filled(target, values) if type(values) is float or type(values) is int else moved(target, values)
+
+
 def _put_where(target: Array, mask: Array, value: Any) -> bool:
     """``target[mask] = number`` of a CuPy array, without asking how many elements that are. Returns: whether it was done."""
     if mask.shape != target.shape[: mask.ndim]:
@@ -546,7 +553,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
             places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
             written = values._array if isinstance(values, Tensor) else values
             try:
-                if type(region) is np.ndarray or not (placing.put(region, places, written) if places else moved(region, written)):
+                if type(region) is np.ndarray or not _stored_on_device(region, places, written):
                     _store(region, places or (), written)
             except BaseException as error:
                 if has_begun(error):
