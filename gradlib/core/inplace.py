@@ -186,7 +186,8 @@ def check_inplace(target: Tensor, name: str) -> tuple[bool, View | None]:
         refuse_leaf(target, view, name)
     if global_state.born is not None:
         refuse_captured(target, name)
-    refuse_write(target, name)
+    if type(target._array) is np.ndarray or 0 in target._array.strides or target._inference:
+        refuse_write(target, name)
     return recording, view
 
 
