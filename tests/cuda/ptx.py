@@ -27,7 +27,13 @@ _NUMPY = {
     "u64": np.uint64, "b64": np.uint64, "f32": np.float32, "f64": np.float64, "pred": np.bool_, "f16": np.float16,
 }  # fmt: skip
 _REGISTERS = {"p": np.bool_, "rs": np.uint16, "r": np.uint32, "rd": np.uint64, "f": np.float32, "fd": np.float64}
-_COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "eq": operator.eq, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": lambda a, b: (a < b) | (a > b),
+    "neu": operator.ne, "ltu": lambda a, b: ~(a >= b), "leu": lambda a, b: ~(a > b), "gtu": lambda a, b: ~(a <= b),
+    "geu": lambda a, b: ~(a < b), "equ": lambda a, b: ~((a < b) | (a > b)),
+}  # fmt: skip
+"""Those that end in u are true where a NaN is compared, the others false."""
+
 _SHARED = 1024  # where shared memory begins in its window
 _STEPS = 2_000_000
 

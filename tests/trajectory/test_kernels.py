@@ -516,34 +516,46 @@ def run_cost(executor, rng, storage, index, shape, time_last, timed, by_step=Tru
 
 
 @pytest.mark.parametrize("n", [5, 130, 700])
-@pytest.mark.parametrize("number", [1, 3, 8])
+@pytest.mark.parametrize("number", [1, 3, 8, 10])
 @pytest.mark.parametrize(("storage", "index"), [("float32", "int"), ("float64", "int"), ("float64", LONG)])
-def test_lbfgs_direction(executor, rng, storage, index, number, n):
+def test_lbfgs_step(executor, rng, storage, index, number, n):
     run_lbfgs(executor, rng, storage, index, number, n)
 
 
 def run_lbfgs(executor, rng, storage, index, number, n):
-    """Problems whose last pair is as it should be, of negative curvature, a gap (zeros), and without a number."""
-    dtype, put, empty = storage_type(storage), executor.put, poisoned
-    memory = lbfgs.Memory(np, np.zeros((4, n), dtype))
-    gradient = draw(rng, (4, n), dtype)
-    expected = None
+    """Problems whose loss falls, with a positive and a negative curvature, whose step is refused, and whose loss is NaN."""
+    dtype, put = storage_type(storage), executor.put
+    tried: list[Any] = []
+
+    def evaluate(x, rows):
+        return tried[-1]
+
+    def given(scale):
+        gradient = draw(rng, (4, n), dtype)
+        return rng.uniform(-1, 1, 4).astype(dtype) + np.array(scale, dtype), gradient
+
+    tried.append(given([10, 10, 10, 10]))
+    search = lbfgs.Search(evaluate, draw(rng, (4, n), dtype))
     for last in range(number):
-        step = draw(rng, (4, n), dtype)
-        change = (step * rng.uniform(0.5, 2, (4, n))).astype(dtype)
+        curvature = np.array([[1], [-1 if last == number - 1 else 1], [1], [1]], dtype)
+        trial = search.x + search.length[:, None] * search.direction
+        loss = search.loss + search.length * (search.direction * search.gradient).sum(axis=1) - 1
         if last == number - 1:
-            change[1] *= -1
-            step[2] = change[2] = 0
-            change[3, 0] = np.nan if number == 3 else change[3, 0]
-            before = [*memory.pairs], memory.scale
-        expected = memory.direction(step, change, gradient)
-    pairs = [tuple(map(put, pair)) for pair in before[0]]
-    made, scaled, found = put(empty((4,), dtype)), put(empty((4,), dtype)), put(empty((4, n), dtype))
-    call = lbfgs_device.direction_call(put(gradient), [*pairs, (put(step), put(change), made)], put(before[1]), (made, scaled), found)
-    executor.run(with_index(call, index))
-    tolerance = 1e-4 if storage == "float32" else 1e-11
-    for of, right in ((found, expected), (made, memory.pairs[-1][2]), (scaled, memory.scale)):
-        np.testing.assert_allclose(executor.host(of), right, rtol=tolerance, atol=tolerance * np.nanmax(np.abs(right)))
+            loss[2:] = loss[2] + 40, np.nan
+        tried.append((loss.astype(dtype), (search.gradient + curvature * (trial - search.x) * rng.uniform(0.5, 2, (4, n))).astype(dtype)))
+        before = lbfgs_device.State(search.x, search.loss, search.gradient, search.direction, search.length)
+        pairs, scale = search.memory.pairs, search.memory.scale
+        search.advance(evaluate, np.arange(4))
+    made = lbfgs_device.State(*(put(poisoned(x.shape, dtype)) for x in before))
+    pair = [put(poisoned(x.shape, dtype)) for x in (search.x, search.x, scale)]
+    scaled = put(poisoned(scale.shape, dtype))
+    kept = [tuple(map(put, each)) for each in pairs]
+    asked = (lbfgs_device.State(*map(put, before)), [put(trial), *map(put, tried[-1])], kept, put(scale))
+    executor.run(with_index(lbfgs_device.step_call(*asked, made, pair, scaled), index))
+    tolerance = 1e-3 if storage == "float32" else 1e-10
+    expected = [getattr(search, name) for name in lbfgs_device.State._fields]
+    for found, right in zip([*made, *pair, scaled], [*expected, *search.memory.pairs[-1], search.memory.scale], strict=True):
+        np.testing.assert_allclose(executor.host(found), right, rtol=tolerance, atol=tolerance * np.abs(right).max())
 
 
 @pytest.mark.parametrize("timed", [False, True])

@@ -18,7 +18,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, Namespace, namespace
 from gradlib.trajectory.planning import lbfgs_device
-from gradlib.trajectory.planning.lbfgs_device import HISTORY
+from gradlib.trajectory.planning.lbfgs_device import HISTORY, State
 
 Evaluate = Callable[[Array, Array], tuple[Array, Array]]
 _DECREASE = 1e-4
@@ -71,15 +71,25 @@ class Search:
     def advance(self, evaluate: Evaluate, rows: np.ndarray) -> None:
         """One evaluation: problems whose loss fell enough take a step, the others a shorter one. No value is read by the host."""
         xp, x, loss, length = self.xp, self.x, self.loss, self.length
-        slope = _dot(self.direction, self.gradient)
         trial = x + length[:, None] * self.direction
         new, its_gradient = evaluate(trial, rows)
+        if not isinstance(x, np.ndarray):
+            self._advance_on_device((trial, new, its_gradient))
+            return
+        slope = _dot(self.direction, self.gradient)
         fell = new <= loss + _DECREASE * length * slope  # never for NaN
-        step, change = xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - self.gradient, 0)
+        self.memory.take(xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - self.gradient, 0))
         self.length = xp.where(fell, 1, length * _shorter(xp, loss, new, length * slope))
         self.x, self.gradient = xp.where(fell[:, None], trial, x), xp.where(fell[:, None], its_gradient, self.gradient)
         self.loss = xp.where(fell, new, loss)
-        self.direction = xp.where(fell[:, None], self.memory.direction(step, change, self.gradient), self.direction)
+        self.direction = xp.where(fell[:, None], self.memory.direction(self.gradient), self.direction)
+
+    def _advance_on_device(self, tried: tuple[Array, Array, Array]) -> None:
+        """The same in one launch."""
+        memory, now = self.memory, State(self.x, self.loss, self.gradient, self.direction, self.length)
+        made, pair, memory.scale = lbfgs_device.step(self.xp, now, tried, memory.pairs, memory.scale)
+        self.x, self.loss, self.gradient, self.direction, self.length = made
+        memory.pairs = [*memory.pairs[1 - HISTORY :], pair]
 
     def keep(self, rows: Array) -> None:
         """Drop all problems but these."""
@@ -96,24 +106,16 @@ class Memory:
         self.pairs: list[tuple[Array, Array, Array]] = []  # step (b, n), change (b, n), 1 / their product (b,)
         self.scale = xp.ones(len(x), x.dtype)
 
-    def direction(self, step: Array, change: Array, gradient: Array) -> Array:
-        """Remember a step and its change of the gradient, and give the quasi-Newton direction. A GPU does both in one launch."""
-        if isinstance(gradient, np.ndarray):
-            self._take(step, change)
-            return self._two_loops(gradient)
-        self.pairs = [*self.pairs[1 - HISTORY :], (step, change, self.xp.empty_like(self.scale))]
-        direction, self.scale = lbfgs_device.direction(self.xp, gradient, self.pairs, self.scale)
-        return direction
-
-    def _take(self, step: Array, change: Array) -> None:
-        """Remember them for those problems in which their product is positive."""
+    def take(self, step: Array, change: Array) -> None:
+        """Remember a step and its change of the gradient, for those problems in which their product is positive."""
         curvature, size = _dot(step, change), _dot(change, change)
         usable = curvature > 1e-10 * size
         inverse = self.xp.where(usable, 1 / self.xp.where(usable, curvature, 1), 0)
         self.pairs = [*self.pairs[1 - HISTORY :], (step, change, inverse)]
         self.scale = self.xp.where(usable, curvature / self.xp.where(usable, size, 1), self.scale)
 
-    def _two_loops(self, gradient: Array) -> Array:
+    def direction(self, gradient: Array) -> Array:
+        """The quasi-Newton direction by the two-loop recursion."""
         q = -gradient
         shares = []
         for step, change, inverse in reversed(self.pairs):

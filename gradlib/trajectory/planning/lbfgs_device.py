@@ -1,38 +1,48 @@
-"""The memory of `gradlib.trajectory.planning.lbfgs` on a GPU: the launch of kernels/lbfgs.cu."""
+"""A step of `gradlib.trajectory.planning.lbfgs` on a GPU: the launch of kernels/lbfgs.cu."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import options
+from gradlib.trajectory.tiles import options, ready
 
 HISTORY = 8  # of kernels/lbfgs.cu
 _FEW, _MANY = 64, 512  # threads of a block, which has one problem
 
+Pair = tuple[Array, Array, Array]
+"""A step (b, n), the change of the gradient along it, and 1 / their product (b,)."""
 
-def direction_call(
-    gradient: Array, pairs: Sequence[tuple[Array, Array, Array]], scale: Array, made: tuple[Array, Array], direction: Array
-) -> Call:
-    """The launch of ``lbfgs_direction``.
+
+class State(NamedTuple):
+    """Where the search of each problem stands, as `lbfgs.Search` has it."""
+
+    x: Array
+    loss: Array
+    gradient: Array
+    direction: Array
+    length: Array
+
+
+def step_call(now: State, tried: Sequence[Array], pairs: Sequence[Pair], scale: Array, made: State, pair: Pair, scaled: Array) -> Call:
+    """The launch of ``lbfgs_step``.
 
     Args:
-        pairs: step, change and 1 / their product, the oldest first; that product of the last is written.
-        scale: before the last pair; made: the last pair's 1 / product and the scale after it, to fill, as ``direction`` is.
+        tried: the points that were tried, their losses and gradients; pairs: the last ones, the oldest first.
+        made, pair, scaled: the new state, the new pair and the scale after it, to fill.
     """
-    problems, n = gradient.shape
-    newest_first, missing = pairs[::-1], (None,) * (HISTORY - len(pairs))
-    steps, changes, inverses = ((*(pair[part] for pair in newest_first), *missing) for part in range(3))
-    args = (gradient, *steps, *changes, *inverses[1:], scale, *made, direction, len(pairs), n)
+    problems, n = now.x.shape
+    remembered, missing = pairs[:-HISTORY:-1], (None,) * (HISTORY - 1 - min(len(pairs), HISTORY - 1))  # the newest first
+    earlier = [x for part in range(3) for x in (*(each[part] for each in remembered), *missing)]
+    args = (*now, *tried, *earlier, scale, *made, *pair, scaled, len(remembered) + 1, n)
     threads = _FEW if n <= 8 * _FEW else _MANY
-    real = gradient.itemsize  # float32 and float64 compute in themselves
-    return Call("lbfgs.cu", "lbfgs_direction", options(gradient, gradient.size), (problems, 1), threads, args, threads * real)
+    return Call("lbfgs.cu", "lbfgs_step", options(now.x, now.x.size), (problems, 1), threads, args, threads * now.x.itemsize)
 
 
-def direction(xp: Any, gradient: Array, pairs: Sequence[tuple[Array, Array, Array]], scale: Array) -> tuple[Array, Array]:
-    """The direction after a new last pair, whose 1 / product is filled in, and the scale after it."""
-    out, scaled = xp.empty_like(gradient), xp.empty_like(scale)
-    launch(direction_call(gradient, pairs, scale, (pairs[-1][2], scaled), out))
-    return out, scaled
+def step(xp: Any, now: State, tried: Sequence[Array], pairs: Sequence[Pair], scale: Array) -> tuple[State, Pair, Array]:
+    """The state after an evaluation, the pair to remember, and the scale."""
+    made, pair, scaled = State(*map(xp.empty_like, now)), (*map(xp.empty_like, (now.x, now.x, scale)),), xp.empty_like(scale)
+    launch(step_call(now, ready(xp, tried), pairs, scale, made, pair, scaled))
+    return made, pair, scaled

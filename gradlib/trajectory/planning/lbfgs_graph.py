@@ -39,7 +39,8 @@ class GraphedSearch:
         self.objective, self.tolerance, self.kept = objective, tolerance, kept
         self.rows = np.arange(len(x))
         with on_device_of(x):
-            self.search = Search(objective, x.copy())  # which also compiles the kernels
+            self.search = Search(objective, x.copy())
+            self.search.advance(objective, self.rows)  # which compiles the kernels, and is forgotten
             xp = self.search.xp
             empty = (xp.zeros_like(x), xp.zeros_like(x), xp.zeros(len(x), x.dtype))
             self.search.memory.pairs = [tuple(part.copy() for part in empty) for _ in range(HISTORY)]
