@@ -136,13 +136,23 @@ def _named(name: str) -> ast.Name:
 def on_device(op: Op) -> dict[str, Any]:
     """The rules of an operation for CuPy arrays."""
     lambdas = _lambdas(inspect.unwrap(op.value)) if any(_is_lambda(rule) for rule in op.rules.values()) else {}
+    several = {name for name in op.rules if name not in lambdas or _has_steps(lambdas[name])}
     made = {name: _rewritten(rule, lambdas.get(name)) for name, rule in op.rules.items()}
     for name, rule in op.rules.items():
         if name in op.kernels:
             made[name] = by_kernel(op.kernels[name], made[name])
-        elif isinstance(rule, types.FunctionType) and name != op.sequence:
+        elif isinstance(rule, types.FunctionType) and name != op.sequence and name in several:
             made[name] = in_one_launch(rule, made[name])
     return made
+
+
+def _has_steps(text: ast.Lambda) -> bool:
+    """Whether a rule may be more than one step: it calls something, or has two operators."""
+    nodes = list(ast.walk(text.body))
+    return (
+        any(isinstance(each, ast.Call) for each in nodes)
+        or sum(isinstance(each, (ast.BinOp, ast.UnaryOp, ast.Compare)) for each in nodes) > 1
+    )
 
 
 def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
