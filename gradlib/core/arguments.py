@@ -280,7 +280,10 @@ def _received(value: Any) -> str:
 
 
 def _class_name(value: Any) -> str:
-    return "Tensor" if isinstance(value, Tensor) else type(value).__name__
+    kind = type(value)
+    if isinstance(value, Tensor):
+        return "Tensor"
+    return f"{kind.__module__.partition('.')[0]}.Tensor" if kind.__name__ == "Tensor" else kind.__name__
 
 
 def _advice(kind: str, value: Any) -> str:
@@ -289,6 +292,8 @@ def _advice(kind: str, value: Any) -> str:
         return f" {value!r}"
     if not kind.startswith(("Tensor", "Operand")):
         return ""
+    if hasattr(value, "__dlpack__") and not isinstance(value, Tensor) and not is_array(value):
+        return "; gradlib.from_dlpack takes those of other libraries"
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
         return "; gradlib.stack or gradlib.cat makes one of several"
     numbers = value if isinstance(value, (list, tuple, range)) else (value,)

@@ -326,9 +326,9 @@ def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
         function: takes gradlib tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Gradients go to its
             arguments, not to tensors that it closes over.
     Returns: the same function on torch tensors. A result that is a view of an argument is copied, as is one of read-only memory.
-    Raises: ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises; RuntimeError for tensors of ``torch.func``'s
-        transforms, for tangents beside a graph or of two levels, and in backward when a tensor that the function saved was written in place
-        since, by either library.
+    Raises: TypeError for what is no function; ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises;
+        RuntimeError for tensors of ``torch.func``'s transforms, for tangents beside a graph or of two levels, and in backward when a
+        tensor that the function saved was written in place since, by either library.
     Source: torch.autograd.Function.
     Example:
         >>> import torch
@@ -338,6 +338,9 @@ def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([1., 2.])
     """
+
+    if not callable(function):
+        raise TypeError(f"torch_function takes a function of gradlib tensors, got {type(function).__name__}")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -357,8 +360,8 @@ class from_torch:
     Args:
         function: takes torch tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Tensors that a plain
             function closes over receive no gradient.
-    Raises: ModuleNotFoundError without PyTorch; what ``function`` raises, when it is called; RuntimeError in backward when a tensor that it
-        saved was written in place since, by either library.
+    Raises: ModuleNotFoundError without PyTorch; TypeError for what is no function; what ``function`` raises, when it is called;
+        RuntimeError in backward when a tensor that it saved was written in place since, by either library.
     Source: torch.autograd.Function.
     Example:
         >>> import torch
@@ -372,7 +375,8 @@ class from_torch:
     def __init__(self, function: Callable[..., Any]) -> None:
         with needed_by("gradlib.interop.from_torch", "torch"):
             import torch
-
+        if not callable(function):
+            raise TypeError(f"from_torch takes a function of torch tensors or a module, got {type(function).__name__}")
         self._function = function
         self._known: dict[str, tuple[Any, int, Tensor]] = {}  # the module's parameter, the address of its memory, and the leaf around it
         self._module = function if isinstance(function, torch.nn.Module) else None

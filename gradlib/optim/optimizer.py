@@ -21,6 +21,7 @@ from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite, written
+from gradlib.ops.from_data import from_dlpack
 from gradlib.optim import foreach, fused
 from gradlib.optim.capturable import factor, rate
 
@@ -92,7 +93,8 @@ class Optimizer:
         group["params"] = entries
         for value in entries:
             if not isinstance(value, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(value).__name__}")
+                kind = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {kind}")
             if not (value.is_leaf or value.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor; detach it and call requires_grad_()")
         if len({id(value) for value in entries}) != len(entries):
@@ -159,7 +161,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a saved state; tensors in it are copied to each parameter's dtype and device.
+        """Continue from a saved state, torch's too; tensors in it are copied to each parameter's dtype and device.
 
         Args:
             state_dict: what `state_dict` returned, for parameters in the same groups and order.
@@ -206,6 +208,7 @@ class Optimizer:
         """A saved entry of this parameter's state: tensors cast as it is, the rest as it is."""
         if isinstance(item, list):
             return [self._loaded(each, value) for each in item]
+        item = _tensor(item)
         if not isinstance(item, Tensor):
             return item
         if item.ndim == 0 != value.ndim:
@@ -406,9 +409,16 @@ def descend(value: Tensor, p: Array, step: Array) -> None:
 
 def _number(item: Any, value: Tensor, capturable: bool) -> Any:
     """A saved count or number of this parameter: on its device if the group is capturable, else Python's; torch saves a tensor."""
+    item = _tensor(item)
     if not isinstance(item, Tensor):
         return item
     return item.to(device=value.device) if capturable else item.item()
+
+
+def _tensor(item: Any) -> Any:
+    """A tensor of another library, as torch's optimisers save them, as one of gradlib's; the rest as it is."""
+    is_theirs = hasattr(item, "__dlpack__") and not isinstance(item, (Tensor, np.ndarray, np.generic))
+    return from_dlpack(item) if is_theirs else item
 
 
 def zeros_like(array: Array) -> Tensor:

@@ -258,3 +258,30 @@ def test_derivatives_that_forward_mode_would_lose_are_refused() -> None:
             lost()
     with pytest.raises(RuntimeError, match=r"torch\.func's grad, jvp and vmap"):
         torch.func.grad(torch_function(lambda x: x.sum()))(torch.ones(2))
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="torch_function takes a function of gradlib tensors, got int"):
+        torch_function(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="from_torch takes a function of torch tensors or a module, got int"):
+        from_torch(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"must be Tensor, not torch.Tensor; gradlib.from_dlpack takes those of other libraries"):
+        gradlib.sin(torch.ones(2))
+
+
+def test_the_state_of_torchs_optimiser_is_loaded() -> None:
+    def stepped(library: Any, p: Any, state: Any) -> Any:
+        optimiser = library.optim.Adam([p], lr=0.1)
+        if state is not None:
+            optimiser.load_state_dict(state)
+        p.square().sum().backward()
+        optimiser.step()
+        return optimiser.state_dict()
+
+    theirs = torch.tensor([1.0, -2.0], requires_grad=True)
+    state = stepped(torch, theirs, None)
+    ours = gradlib.from_dlpack(theirs.detach()).clone().requires_grad_()
+    theirs.grad = None
+    stepped(gradlib, ours, state)
+    stepped(torch, theirs, state)  # after ours: it writes into the state that it loads
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-6)

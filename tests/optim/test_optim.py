@@ -301,6 +301,42 @@ def test_state_dict_has_numbers_for_parameters_and_loading_checks_groups():
         optim.SGD([{"params": [a, leaf([1.0])]}, {"params": [b]}]).load_state_dict(saved)
 
 
+class Foreign:
+    """A tensor of another library, as torch's optimisers have them in their state."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def item(self):
+        return self.array.item()
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_the_state_of_another_librarys_optimiser_is_loaded():
+    def stepped(load):
+        x = leaf([1.0, 2.0])
+        optimiser = optim.Adam([x], lr=0.1)
+        for _ in range(2):
+            optimiser.zero_grad()
+            x.square().sum().backward()
+            optimiser.step()
+            optimiser.load_state_dict(load(optimiser.state_dict()))
+        return x
+
+    def foreign(state):
+        for entry in state["state"].values():
+            entry.update({name: Foreign(np.array(host(item))) for name, item in entry.items() if name != "step"})
+            entry["step"] = Foreign(np.array(entry["step"], np.float32))
+        return state
+
+    assert gradlib.equal(stepped(foreign), stepped(lambda state: state))
+
+
 def test_asgd_keeps_the_average_of_its_parameters():
     x, seen = leaf([-1.2, 1.0]), []
     optimiser = optim.ASGD([x], lr=1e-4, t0=0)
