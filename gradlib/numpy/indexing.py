@@ -54,7 +54,9 @@ def along_axis(along: int, key: Any) -> tuple[Any, ...]:
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tensor:
     """The elements, or slices along an axis, at these places."""
     x, along = flat(tensor_of(a, first_tensor(indices)), axis)
-    return written(x[along_axis(along, _places(indices, x.shape[along], mode))], out, "numpy.take")
+    places = _places(indices, x.shape[along], mode)
+    taken = x[along_axis(along, places)]
+    return written(taken if np.ndim(places) else taken.clone(), out, "numpy.take")  # a single place is a view
 
 
 @implements(np.take_along_axis)

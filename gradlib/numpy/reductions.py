@@ -80,9 +80,10 @@ def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: An
     if x.ndim == 0:
         reduced_axes(axis, 0)
         return operation(x)
-    for each in sorted(axes_of(axis, x.ndim), reverse=True):
+    axes = axes_of(axis, x.ndim)
+    for each in sorted(axes, reverse=True):
         x = operation(x, each, bool(keepdims))
-    return x
+    return x if axes else x.clone()
 
 
 def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: str) -> Callable[..., Tensor]:

@@ -253,7 +253,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
         if mode != "constant" and not x.shape[along] and before + behind:
             raise ValueError(f"can't extend empty axis {along} using modes other than 'constant' or 'empty'")
         x = _ENDS[mode](x, along, before, behind, kwargs)
-    return x
+    return x if widths else x.clone()
 
 
 def _refuse_mode(mode: Any) -> Tensor:

@@ -274,7 +274,7 @@ def block(arrays: Any) -> Tensor:
             return value.reshape((*[1] * (ndim - value.ndim), *value.shape))
         return concatenate([joined(each, level + 1) for each in value], ndim - levels + level)
 
-    return joined(nested, 0)
+    return joined(nested, 0) if levels else joined(nested, 0).clone()
 
 
 @implements(np.append)
@@ -494,7 +494,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     shifts, axes = np.broadcast_arrays(shift, axis)
     for by, along in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
         x = rearrange.roll(x, by, axis_of(along, x.ndim))
-    return x
+    return x if shifts.size else x.clone()
 
 
 @implements(np.fft.fftshift)

@@ -152,6 +152,11 @@ def absolute(x: Tensor) -> Tensor:
     return x.clone() if x.dtype == np.bool_ else elementwise.abs(x)
 
 
+def positive(x: Tensor) -> Tensor:
+    """The numbers themselves, in new memory."""
+    return elementwise.positive(x).clone()
+
+
 def power(x: Any, y: Any) -> Tensor:
     """``x**y``. Raises: ValueError for integers to negative integers, as NumPy does."""
     if isinstance(y, Tensor) and y.dtype.kind == "i" and bool((y.detach() < 0).any()):
@@ -318,7 +323,7 @@ _ONE: dict[str, Callable[..., Any]] = {
     "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh, "exp": elementwise.exp,
     "exp2": elementwise.exp2, "expm1": elementwise.expm1, "log": elementwise.log, "log2": elementwise.log2,
     "log10": elementwise.log10, "log1p": elementwise.log1p, "sqrt": elementwise.sqrt, "square": elementwise.square,
-    "absolute": absolute, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": elementwise.positive,
+    "absolute": absolute, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": positive,
     "reciprocal": reciprocal, "cbrt": cbrt, "degrees": degrees, "rad2deg": degrees, "radians": radians, "deg2rad": radians,
     "rint": _rounding(rint), "floor": _rounding(elementwise.floor), "ceil": _rounding(elementwise.ceil),
     "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf, "frexp": frexp,

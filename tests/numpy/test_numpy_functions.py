@@ -180,3 +180,17 @@ def test_a_number_that_is_none_reaches_what_it_overlaps_in_a_convolution() -> No
         for a, v in ((short, long), (long, short), (long, long)):
             np.testing.assert_array_equal(host(gnp.convolve(gradlib.tensor(a), gradlib.tensor(v), mode)), np.convolve(a, v, mode))
             np.testing.assert_array_equal(host(gnp.correlate(gradlib.tensor(a), gradlib.tensor(v), mode)), np.correlate(a, v, mode))
+
+
+def test_what_is_new_memory_in_numpy_is_new_here():
+    """Also where there was nothing to compute: a write into the result does not reach the argument."""
+    for call in (
+        np.positive, np.block, lambda x: np.take(x, 1, axis=0), lambda x: np.take(x, -1), lambda x: np.prod(x, axis=()),
+        lambda x: np.roll(x, [], 0), lambda x: np.fft.fftshift(x, ()), lambda x: np.pad(x[0, 0], 3),
+    ):  # fmt: skip
+        for lib in (np, gradlib):
+            x = lib.ones((2, 3))
+            made = call(x)
+            if isinstance(made, (np.ndarray, gradlib.Tensor)):
+                made *= 5
+            assert x.tolist() == [[1, 1, 1]] * 2
