@@ -50,7 +50,7 @@ def entered(ctype: str) -> str:
 
 
 def source(char: str) -> str:
-    """The kernels for elements of a dtype: ``sum``, ``prod``, ``max``, ``min``, and of floats those of `_EXPONENTIALS`.
+    """The kernels for elements of a dtype: ``max``, ``min``, ``nonzero``, and of floats those of `_FOLDS` and `_EXPONENTIALS`.
 
     A warp makes one result, of every inner-th element. Sums and products of half types are made in float32, and divided by a number at the
     end. Of the largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is
@@ -88,6 +88,12 @@ def source(char: str) -> str:
             "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
             f"    {written.format(computed=computed, ctype=ctype)}\n}}\n"
         )
+    kernels.append(
+        f'extern "C" __global__ void gradlib_nonzero(const {ctype}* x, long long* z, unsigned count, unsigned inner, unsigned n) {{\n'
+        f"{begun}    unsigned s = 0;\n    {EACH} s += ({computed})line[k * inner] != 0;\n"
+        "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
+        "    if (lane == 0) z[o] = s;\n}\n"
+    )
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
         kernels.append(
@@ -113,7 +119,7 @@ def _module(char: str) -> Any:
 @cache
 def _kernel(name: str, char: str) -> Kernel:
     computed = char if char in WHOLE else "f"  # of the number by which is divided
-    formats = f"PPII{computed}I" if name in _FOLDS else "PPIII" if name in _EXPONENTIALS else "PPPIII"
+    formats = f"PPII{computed}I" if name in _FOLDS else "PPIII" if name in _EXPONENTIALS or name == "nonzero" else "PPPIII"
     return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
 
 
@@ -175,6 +181,17 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
     shape, n, count, inner = planned
     out = type(input)(shape if name == "logsumexp" else input.shape, input.dtype)
     return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, count, inner, n) else None
+
+
+def nonzero(input: Array, axis: Any) -> Array | None:
+    """How many elements are not 0, as int64; ``axis`` and None as for ``folded``."""
+    char, data = input.dtype.char, input.data
+    planned = plan(input.shape, axis, False) if char in SERVED and input._c_contiguous else None
+    if planned is None:
+        return None
+    shape, n, count, inner = planned
+    out = type(input)(shape, "q")
+    return out if _kernel("nonzero", char).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, count, inner, n) else None
 
 
 def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:

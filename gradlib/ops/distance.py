@@ -11,7 +11,7 @@ from gradlib.backend import dtype as dtypes, pairs
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor, raw
+from gradlib.core.tensor import Tensor
 from gradlib.ops.elementwise import abs, sgn
 from gradlib.ops.linalg.norms import norm_slope, vector_norm
 from gradlib.ops.product import matmul, multiplied, one_dtype
@@ -116,8 +116,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode; there are {', '.join(_MODES)}")
-    a, b = raw(x1), raw(x2)
-    if type(x1) is type(x2) is Tensor and type(a) is not np.ndarray and x1.shape[-1] and a.size * b.shape[-2] <= _FEW:
+    on_device = type(x1) is type(x2) is Tensor and type(x1._array) is not np.ndarray
+    if on_device and x1.shape[-1] and x1._array.size * x2.shape[-2] <= _FEW:
         return _on_device(x1, x2, float(p))  # also with a product of matrices allowed, which only saves memory there
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and x1.shape[-1] and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):

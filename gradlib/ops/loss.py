@@ -168,7 +168,8 @@ def l1_loss(
         tensor(1.5000)
     """
     reduction = _reduction(size_average, reduce, reduction)
-    if weight is None and reduction != "none" and _are_plain(input, target) and type(input._array) is not np.ndarray:
+    on_device = type(input) is Tensor and type(input._array) is not np.ndarray
+    if on_device and weight is None and reduction != "none" and _are_plain(input, target):
         return _l1(input, target, reduction == "mean")
     return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, reduction)
 

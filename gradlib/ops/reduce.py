@@ -16,7 +16,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
-from gradlib.backend.reducing import extreme, folded, summed
+from gradlib.backend.reducing import extreme, folded, nonzero, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -414,7 +414,11 @@ def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> An
     return _asked(xp, "any", input, dim, keepdim)
 
 
-@op("none", also=("input",))
+def _nonzero_on_device(input: Any, dim: Any) -> Any:
+    return nonzero(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim))
+
+
+@op("none", also=("input",), kernels={"out": _nonzero_on_device})
 def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
     """The number of nonzero elements over ``dim`` (a number, several, or all), as int64.
 

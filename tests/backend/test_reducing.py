@@ -7,7 +7,7 @@ import pytest
 
 import gradlib
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.reducing import LONGEST, exponentials, extreme, folded, summed
+from gradlib.backend.reducing import LONGEST, exponentials, extreme, folded, nonzero, summed
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -92,3 +92,18 @@ def test_one_dimension_of_extremes_is_one_and_no_tuple():
         gradlib.max(x, (0, 1))
     with pytest.raises(IndexError):
         gradlib.sum(x, 2)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_elements_that_are_not_zero_are_counted(dtype):
+    host = (np.random.default_rng(3).integers(-2, 3, (3, 40, 5)) * 0.5).astype(as_dtype(dtype))
+    if dtype.startswith(("float", "bfloat")):
+        host[0, 1], host[1, 2] = -0.0, np.nan
+    for axis in AXES:
+        made = nonzero(cupy.asarray(host), axis)
+        assert made.dtype == np.int64
+        assert np.array_equal(made.get(), np.count_nonzero(host != 0, axis=axis))
+    x = gradlib.as_tensor(cupy.asarray(host))
+    assert x.count_nonzero(-1).tolist() == np.count_nonzero(host != 0, axis=-1).tolist()
+    assert x.count_nonzero([0, 2]).tolist() == np.count_nonzero(host != 0, axis=(0, 2)).tolist()
+    assert nonzero(cupy.asarray(host).T, 0) is nonzero(cupy.zeros((0, 2)), 0) is nonzero(cupy.zeros(3, "uint8"), 0) is None
