@@ -35,7 +35,7 @@ WAITS = {
     "masked_select", "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows",
     "where-indices",
     "to_copy-float32",  # to the host
-    "det", "det-singular", "det-zero", "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula
+    "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula, which one of up to 32 rows needs not
     "cholesky", "cholesky-upper",  # whether there is a factor: one that was only begun looks like any other
     "eig", "eig-pairs",  # backward: whether the loss depends on the phase of the eigenvectors
     "lstsq-residuals",  # whether there are residuals depends on the rank
