@@ -182,7 +182,7 @@ def _cast(source: str, target: str) -> Kernel:
 
 def cast(array: Array, dtype: np.dtype) -> Array | None:
     """``array.astype(dtype)`` of a CuPy array in C's order; None where no kernel serves it, as for NumPy's."""
-    if isinstance(array, np.ndarray) or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+    if isinstance(array, (np.ndarray, np.generic)) or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return None
     source, target, data = array.dtype.char, dtype.char, array.data
     if source not in _NAMES or target not in _NAMES:

@@ -200,7 +200,11 @@ def narrowed(op: Op, made: Any, given: list[Any]) -> Any:
     """A result in the operands' common dtype where that is a half type and CuPy computed it in float32, as its ``where`` does."""
     if op.promote is None or getattr(made, "dtype", None) != dtypes.float32:
         return made
-    if not any(is_array(v) and dtypes.is_half(v.dtype) for v in given):
+    for value in given:
+        dtype = getattr(value, "dtype", None)
+        if dtype is not None and dtype.itemsize == 2 and dtypes.is_half(dtype) and is_array(value):
+            break
+    else:
         return made
     common = dtypes.result_type(*[v for v in given if v is not None])
     return made.astype(common) if dtypes.is_half(common) else made

@@ -15,6 +15,7 @@ from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
+from gradlib.ops.convert import to
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
@@ -154,7 +155,7 @@ def _other_factors(g: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
 def _among_factors(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
     """g times the product of all the others that met at the place of each element of src, zeros among them or not."""
     zero = src == 0
-    zeros_met = take_along(scatter_add_op(zeros_like(input), ones_like(src) * zero, index, dim), index, dim, True)
+    zeros_met = take_along(scatter_add_op(zeros_like(input), to(zero, dtype=src.dtype), index, dim), index, dim, True)
     alone = zero & (zeros_met == 1)
     if isinstance(src, Tensor):
         src = _once(src, zero & (zeros_met != 1))
@@ -202,7 +203,7 @@ def multiply_at(xp: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
 def _shares(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> tuple[Any, Any, Any]:
     """g divided by how many elements equal the result, and which of input and of src do."""
     mine, its = input == out, src == take_along(out, index, dim, True)
-    return g / scatter_add_op(ones_like(g) * mine, ones_like(src) * its, index, dim), mine, its
+    return g / scatter_add_op(to(mine, dtype=g.dtype), to(its, dtype=g.dtype), index, dim), mine, its
 
 
 def _own_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
