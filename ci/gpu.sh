@@ -7,6 +7,7 @@
 #   planning     by Dask, with dask-cuda a GPU for each worker
 # After each part benchmarks/results/<gpu>-<date>.json is written anew, of all that FOLDER holds: where a machine is lent for minutes, run the
 # parts one by one into one folder, and bring that back: `python ci/gpu_record.py FOLDER` needs no GPU.
+# PYTEST_ADDOPTS="-p tests.plan --device cuda" leaves out what ran on the CPU elsewhere, a third of the tests.
 # Fails when anything failed. Uses the python of the active environment, with CuPy for its CUDA installed: pip install -e '.[cuda12,test]';
 # for CUDA 13 after it pip uninstall -y cupy-cuda12x, then pip install -e '.[cuda13]', as two CuPys in one environment overwrite each other.
 # For several GPUs also nvidia-nccl-cu12 (or -cu13) and dask-cuda; '.[bench]' to compare. It begins by saying what is missing: without some
