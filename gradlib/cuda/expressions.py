@@ -43,7 +43,9 @@ def _variables(name: str, text: str) -> list[Variable]:
         kind, _, called = part.strip().rpartition(" ")
         known = C_TYPES.get(kind) or FURTHER_TYPES.get(kind)
         if known is None and not re.fullmatch(r"[A-Z]|u?int\d+|float\d+|complex\d+|bfloat16", kind):
-            raise ValueError(f"{name}: {part.strip()!r} is no parameter: a type of C or NumPy, or one capital letter for any, and a name")
+            rule = "a type of C or NumPy, or one capital letter for any, and a name"
+            advice = "; what indexes an input is a gradlib.cuda.kernel" if kind.startswith("raw ") else ""
+            raise ValueError(f"{name}: {part.strip()!r} is no parameter: {rule}{advice}")
         found.append(Variable(known or kind, called))
     return found
 

@@ -136,6 +136,7 @@ def test_what_does_not_go_together_is_refused(device):
     x = gradlib.ones(2)
     for run, kind, text in (
         (lambda: elementwise("blob x", "T y", "y = x"), ValueError, "'blob x' is no parameter"),
+        (lambda: elementwise("raw T x", "T y", "y = x[i]"), ValueError, "'raw T x' is .*; what indexes an input is a gradlib.cuda.kernel"),
         (lambda: elementwise("T x", "T y, T z", "y = z = x"), ValueError, "has one result, got 'T y, T z'"),
         (lambda: reduction("T x", "T y, T z", "x", "a + b", "y = a", "0"), ValueError, "has one result"),
         (lambda: wave({"q": "1"}), ValueError, r"derivative names \['q'\]; its inputs are x, y"),
