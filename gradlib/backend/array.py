@@ -278,6 +278,8 @@ def copy(array: Array) -> Array:
 
 def row_major_copy(array: Array) -> Array:
     """A fresh array of the same values in row-major order; a CuPy array lies on the current device."""
+    if isinstance(array, np.generic):  # as a rule gives of no dimensions
+        return np.array(array)
     if type(array) is np.ndarray or not array._c_contiguous:
         return array.copy("C")
     made = type(array)(array.shape, array.dtype)

@@ -309,7 +309,7 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
 def run_hooked(hooks: tuple[NodeHook, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
     """Run a node on the device of its gradient and on its own stream, inside the node hooks, the last one outermost."""
     some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
-    if some is not None and type(some) not in _ON_HOST and not isinstance(some, Tensor):
+    if some is not None and type(some) not in _ON_HOST and is_cupy(some):  # NumPy has more scalars than _ON_HOST
         run = node.run_on_device
     for wrap_run in hooks:
         run = functools.partial(wrap_run, node, run=run)

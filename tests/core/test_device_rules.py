@@ -104,3 +104,11 @@ def test_every_lambda_in_a_declaration_is_found():
             if getattr(declared, "__name__", "") == "<lambda>" and declared.__closure__ is None:
                 assert rule.__code__.co_filename.endswith(", on a device"), (op, name)
                 assert inspect.signature(rule) == inspect.signature(declared)
+
+
+@pytest.mark.parametrize("operation", [gradlib.std, gradlib.var, gradlib.sum])
+def test_a_scalar_of_numpy_is_no_array_of_a_device(operation: Any) -> None:
+    """The gradient of what has no dimensions, of half precision on the CPU, where CuPy is loaded."""
+    x = gradlib.tensor([1.0, 3.0], dtype=gradlib.float16, device="cpu", requires_grad=True)
+    operation(x).float().backward()
+    assert x.grad.device.type == "cpu"

@@ -443,3 +443,13 @@ class TestComparisons:
         z = (leaf() * (1 + 1j)).eq_(0)
         assert z.requires_grad
         assert z.dtype == gradlib.complex128
+
+
+def test_a_written_view_of_what_has_no_dimensions() -> None:
+    """Its gradient comes as NumPy's scalar."""
+    x = leaf()
+    y = x.sum()
+    y.view(1).mul_(2)
+    (y * 3 * y.detach()).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [72, 72, 72]
