@@ -55,6 +55,61 @@ class Guarded(np.ndarray):
     partition = put = searchsorted = sort = take = tobytes = tolist = repeat = _refuse
 
 
+class _Memory:
+    """Memory of which only the device is known."""
+
+    def __init__(self, device_id: int) -> None:
+        self.device_id = device_id
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse_values()
+
+
+_KNOWN = frozenset((
+    "T", "_c_contiguous", "device", "dtype", "flags", "itemsize", "nbytes", "ndim", "shape", "size", "strides",
+))  # fmt: skip
+_MOVED = frozenset(("diagonal", "reshape", "squeeze", "swapaxes", "transpose", "view"))
+
+
+class GuardedOnDevice:
+    """The same of an array of CuPy's: it says that it is one, but CuPy's functions find no memory in it and refuse it.
+
+    Args:
+        array: the one whose shape, dtype and place it has.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self._guarded = array
+        self.data = _Memory(array.data.device_id)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return arrays.device_array()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MOVED:
+            return lambda *args, **named: GuardedOnDevice(getattr(self._guarded, name)(*args, **named))
+        if name not in _KNOWN:
+            refuse_values()
+        known = getattr(self._guarded, name)
+        return GuardedOnDevice(known) if name == "T" else known
+
+    def __len__(self) -> int:
+        return len(self._guarded)
+
+    def __getitem__(self, index: Any) -> Any:
+        return GuardedOnDevice(self._guarded[index])
+
+    def astype(self, dtype: Any, *args: Any, **named: Any) -> Any:
+        return GuardedOnDevice(arrays.zeros(self.shape, np.dtype(dtype), self.data.device_id))
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        refuse_values()
+
+    __setitem__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _refuse
+
+
 class Batched(Tensor):
     """The logical tensor of ``value``, whose first dimension is that of the level's batch.
 
@@ -83,7 +138,7 @@ class Batched(Tensor):
     def _array(self) -> Array:
         physical = self.value._array
         example = physical[0] if physical.shape[0] else arrays.zeros(physical.shape[1:], physical.dtype, arrays.device_index(physical))
-        return example if arrays.is_cupy(example) else np.asarray(example).view(Guarded)
+        return GuardedOnDevice(example) if arrays.is_cupy(example) else np.asarray(example).view(Guarded)
 
     @property
     def _node(self) -> Node | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
 from gradlib.core import modes
+from gradlib.core.batched import Batched
 from gradlib.core.node import Output
 from gradlib.core.tensor import InferenceTensor, Tensor, raw
 from gradlib.core.writes import has_begun, refuse_out
@@ -39,8 +38,7 @@ def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int]) -> list[Ar
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"
             )
-    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # what a logical tensor of vmap holds is neither
-    overlap = namespace(like).may_share_memory if known else lambda a, b: False
+    overlap = (lambda a, b: False) if isinstance(u, Batched) else namespace(like).may_share_memory  # its memory is guarded
     if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
         raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
     if any(overlap(x, like) for x in arrays):

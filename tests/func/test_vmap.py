@@ -506,3 +506,22 @@ def test_what_is_read_as_a_number_and_differs_from_row_to_row_is_refused(read: A
     """On a device too, whose arrays can be read."""
     with pytest.raises(RuntimeError, match="vmap: the values of a Tensor that is batched over were needed"):
         vmap(read)(gradlib.tensor([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.cuda
+def test_what_a_row_has_in_memory_is_guarded_on_a_device() -> None:
+    cupy = pytest.importorskip("cupy")
+    rows = gradlib.arange(6.0, device="cuda").reshape(2, 3)
+    seen: list[Any] = []
+
+    def look(row: gradlib.Tensor) -> gradlib.Tensor:
+        array = row.data._array
+        seen.append((array.shape, array.dtype, array.ndim, len(array), array.reshape(3, 1).T.shape, array[1:].shape))
+        reads = lambda: array.get(), lambda: array * 2, lambda: array.data.ptr, lambda: bool(array[0]), lambda: cupy.sqrt(array)
+        for read in reads:
+            with pytest.raises(RuntimeError, match="values of a Tensor"):
+                read()
+        return row * 2
+
+    assert vmap(look)(rows).tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert seen == [((3,), np.float32, 1, 3, (1, 3), (2,))]
