@@ -75,6 +75,7 @@ def _write_run(node: RunNode, method: str) -> Any:
     op = node.op
     declared = on_device(op) if method == "run_on_device" else op.rules
     rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
+    rules |= {f"on_arrays_{tensor}": on_arrays(rule) for tensor, rule in op.rules.items() if isinstance(rule, FunctionType)}
     run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method, node.frees), rules)
     run = _conjugated(run) if node.conjugates else run
     owner: type = type(node)
@@ -137,10 +138,17 @@ def source_of_run(op: Op, method: str, frees: bool) -> str:
     return "\n".join([*lines, *_given_back(op, method, frees, grads)])
 
 
+def _f(value: Any) -> Any:
+    """Stands for an operation in `_PLAIN`."""
+
+
 _PLAIN: dict[bytes, str] = {
     rule.__code__.co_code: text
-    for text, rule in {"{0}": lambda a: a, "-{0}": lambda a: -a, "{0} * {1}": lambda a, b: a * b, "{0} / {1}": lambda a, b: a / b}.items()
-}
+    for text, rule in {
+        "{0}": lambda a: a, "-{0}": lambda a: -a, "{0} * {1}": lambda a, b: a * b, "{0} / {1}": lambda a, b: a / b,
+        "{0} * {f}({1})": lambda a, b: a * _f(b), "-({0} * {f}({1}))": lambda a, b: -(a * _f(b)),
+    }.items()
+}  # fmt: skip
 """By its byte code, the text of a rule that is quicker written where it is needed than called."""
 
 
@@ -148,7 +156,15 @@ def rule_applied(op: Op, tensor: str, method: str) -> str:
     """The expression that applies a tensor's rule."""
     names, rule = op.rule_params[tensor], op.rules[tensor]
     plain = _PLAIN.get(rule.__code__.co_code) if isinstance(rule, FunctionType) and method != "run_on_device" else None
-    return f"rule_{tensor}({', '.join(names)})" if plain is None else plain.format(*names)
+    if plain is None or ("{f}" in plain and (method == "run_recorded" or on_arrays(rule) is None)):
+        return f"rule_{tensor}({', '.join(names)})"
+    return plain.format(*names, f=f"on_arrays_{tensor}")
+
+
+def on_arrays(rule: Any) -> Any:
+    """What computes, on NumPy's arrays, the operation of one argument that a rule calls first; None where that is not one function."""
+    called = getattr(rule.__globals__.get(next(iter(rule.__code__.co_names), None)), "op", None)
+    return called.direct if called is not None and len(called.params) == 1 else None
 
 
 def _given_back(op: Op, method: str, frees: bool, grads: str) -> list[str]:

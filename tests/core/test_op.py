@@ -15,7 +15,7 @@ import pytest
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core.compile import source_of_call, source_on_device
-from gradlib.core.compile_node import node_name, rule_applied
+from gradlib.core.compile_node import node_name, on_arrays, rule_applied
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
 
@@ -175,11 +175,13 @@ def test_plain_rules_are_written_out() -> None:
         for tensor, rule in op.rules.items():
             text = rule_applied(op, tensor, "run") if tensor not in op.joint else "rule_"
             if not text.startswith("rule_"):
-                values = dict(zip(op.rule_params[tensor], (3.0, 7.0, 11.0, 13.0), strict=False))
-                assert eval(text, {}, values) == rule(**values)
+                values = {name: np.array([x]) for name, x in zip(op.rule_params[tensor], (3.0, 7.0, 11.0, 13.0), strict=False)}
+                assert eval(text, {f"on_arrays_{tensor}": on_arrays(rule)}, values) == rule(**values)
                 written.add((op.name, text))
     assert {("neg", "-g"), ("mul", "g * other"), ("div", "g / other"), ("add", "g"), ("exp", "g * out")} <= written
+    assert {("sin", "g * on_arrays_input(input)"), ("cos", "-(g * on_arrays_input(input))")} <= written
     assert rule_applied(REGISTRY["rsqrt"], "input", "run").startswith("rule_input(")
+    assert rule_applied(REGISTRY["sin"], "input", "run_recorded") == "rule_input(g, input)"
 
 
 def test_tools_see_the_written_code() -> None:
