@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 4096
@@ -54,8 +54,7 @@ def source(char: str) -> str:
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    module = compiled(source(char))
-    return Kernel("PPPqqIII", lambda device: module.get_function(f"gradlib_{name}"))
+    return Kernel("PPPqqIII", kernel_of(source, char, name=name))
 
 
 def _is_served(x: Any, classes: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, assign, cupy, device_array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
 PARTS = 8
@@ -45,13 +45,8 @@ def source(itemsize: int) -> str:
 
 
 @cache
-def _module(itemsize: int) -> Any:
-    return compiled(source(itemsize))
-
-
-@cache
 def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
-    return Kernel(formats, lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
+    return Kernel(formats, kernel_of(source, itemsize, name=name))
 
 
 LETTERS = {**{char: char for char in "?bBhHiIfde"}, "l": "q", "L": "Q", "E": "H"}
@@ -171,13 +166,8 @@ def cast_source(char: str) -> str:
 
 
 @cache
-def _casts(char: str) -> Any:
-    return compiled(cast_source(char))
-
-
-@cache
 def _cast(source: str, target: str) -> Kernel:
-    return Kernel("PPI", lambda device: _casts(source).get_function(f"gradlib_cast_{ord(target)}"))
+    return Kernel("PPI", kernel_of(cast_source, source, name=f"cast_{ord(target)}"))
 
 
 def cast(array: Array, dtype: np.dtype) -> Array | None:

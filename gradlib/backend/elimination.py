@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import COMPLEX, REAL, steps
 from gradlib.backend.pointwise import MOST
 
@@ -250,13 +250,8 @@ _EXCHANGE = "template <typename X> __device__ void exchange(X& a, X& b) { const 
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
 
 
 def _planned(A: Array) -> tuple[int, int, tuple[int, int, int]] | None:

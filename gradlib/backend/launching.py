@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from gradlib.backend.array import cupy
@@ -48,6 +49,16 @@ class Slots:
 def compiled(source: str, *options: str) -> Any:
     """CuPy's module of a CUDA text, which NVRTC compiles for each device at its first kernel there. ``options``: further ones for it."""
     return cupy().RawModule(code=source, options=("--std=c++17", *options), backend="nvrtc")
+
+
+@cache
+def _module(write: Callable[..., str], *of: Any) -> Any:
+    return compiled(write(*of))
+
+
+def kernel_of(write: Callable[..., str], *of: Any, name: str) -> Callable[[int], Any]:
+    """What gives CuPy's kernel ``gradlib_NAME`` of the text that ``write(*of)`` is, which is compiled once for all of its kernels."""
+    return lambda device: _module(write, *of).get_function(f"gradlib_{name}")
 
 
 def launcher() -> tuple[Callable[..., None], Callable[[], Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import MOST, THREADS
 
 LARGEST = 4096
@@ -99,13 +99,8 @@ def source(char: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
 
 
 _BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}  # by their number of bytes
@@ -126,8 +121,7 @@ def part_source(itemsize: int) -> str:
 
 @cache
 def _part_kernel(itemsize: int) -> Kernel:
-    module = compiled(part_source(itemsize))
-    return Kernel("PPiiiIiiiI", lambda device: module.get_function("gradlib_part"))
+    return Kernel("PPiiiIiiiI", kernel_of(part_source, itemsize, name="part"))
 
 
 def part_of_matrices(A: Array, diagonal: int, upper: bool) -> Array | None:

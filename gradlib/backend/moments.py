@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, HEADERS, THREADS, WHOLE
 from gradlib.backend.reducing import EACH, entered, plan
 
@@ -79,14 +79,9 @@ def source(char: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
     formats = "PP" + _FORMATS[name].format(char if char in WHOLE else "f") + "III"
-    return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel(formats, kernel_of(source, char, name=name))
 
 
 def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
 
 LONGEST = 1024
@@ -58,9 +58,9 @@ extern "C" __global__ void gradlib_slope(const E* g, bool one, const E* x, const
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    module, number = compiled(source(char)), NUMBERS[char]
+    number = NUMBERS[char]
     formats = f"PPP{number}IIII" if name == "distance" else f"P?PPPP{number}IIIIII"
-    return Kernel(formats, lambda device: module.get_function(f"gradlib_{name}"))
+    return Kernel(formats, kernel_of(source, char, name=name))
 
 
 def _are_served(x: Array, y: Array) -> bool:

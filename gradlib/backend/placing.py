@@ -18,7 +18,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.copying import LETTERS, WORDS, packed
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import EXACT, MOST, THREADS, spans_of
 
 MOST_ARRAYS = 4
@@ -90,19 +90,14 @@ def _exchanged(bits: str, made: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, places: str, letter: str) -> Kernel:
     """``places``: their dtype; ``letter``: of the number, as ``struct`` packs it; empty for none."""
-    return Kernel(f"{letter}PPPqIIqqqqqqqqqI", lambda device: _module(places).get_function(f"gradlib_{name}_{places}"))
+    return Kernel(f"{letter}PPPqIIqqqqqqqqqI", kernel_of(source, places, name=f"{name}_{places}"))
 
 
 @cache
 def _together(count: int) -> Kernel:
-    return Kernel("PIIqq" * count + "PI", lambda device: _module("l").get_function(f"gradlib_places_{count}"))
+    return Kernel("PIIqq" * count + "PI", kernel_of(source, "l", name=f"places_{count}"))
 
 
 # ---- where the values lie -------------------------------------------------------------------------------------------------------

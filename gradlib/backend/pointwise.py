@@ -18,7 +18,7 @@ import numpy as np
 
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Kernel, Slots, compiled, launcher
+from gradlib.backend.launching import Functions, Kernel, Slots, kernel_of, launcher
 
 MOST = 1 << 20
 """The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
@@ -133,11 +133,6 @@ def source(char: str) -> str:
     return HEADERS.get(char, "") + "".join(kernels)
 
 
-@cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
 class Form(NamedTuple):
     """A kernel for operands of a dtype, ready to be launched.
 
@@ -155,7 +150,7 @@ class Form(NamedTuple):
 def form(name: str, char: str, format: str) -> Form:
     """A kernel of `source`; ``format``: its parameters, as ``struct`` writes them."""
     slots = Slots(format)
-    return Form(Functions(lambda device: _module(char).get_function(f"gradlib_{name}")), slots.pack, slots.free, slots.made)
+    return Form(Functions(kernel_of(source, char, name=name)), slots.pack, slots.free, slots.made)
 
 
 @lru_cache(4096)
@@ -242,8 +237,7 @@ def parts_source(char: str) -> str:
 
 @cache
 def _of_parts(name: str, char: str) -> Kernel:
-    module = compiled(parts_source(char))
-    return Kernel("PPI", lambda device: module.get_function(f"gradlib_{name}"))
+    return Kernel("PPI", kernel_of(parts_source, char, name=name))
 
 
 def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
@@ -441,7 +435,7 @@ def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | 
 
 @cache
 def _close(char: str) -> Kernel:
-    return Kernel(f"PIIPII{char * 3}PI", lambda device: _module(char).get_function("gradlib_close"))
+    return Kernel(f"PIIPII{char * 3}PI", kernel_of(source, char, name="close"))
 
 
 _COUNTED = {"l": "long long", "q": "long long", "i": "int", "f": "float", "d": "double"}
@@ -460,8 +454,8 @@ def arange_source(char: str) -> str:
 
 @cache
 def _arange(char: str) -> Kernel:
-    module, number = cupy().RawModule(code=arange_source(char), backend="nvrtc"), "d" if char in WHOLE else "q"
-    return Kernel(f"{number}{number}PI", lambda device: module.get_function("gradlib_arange"))
+    number = "d" if char in WHOLE else "q"
+    return Kernel(f"{number}{number}PI", kernel_of(arange_source, char, name="arange"))
 
 
 def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | None:
@@ -489,8 +483,8 @@ def linspace_source(char: str) -> str:
 
 @cache
 def _linspace(char: str) -> Kernel:
-    module, number = cupy().RawModule(code=linspace_source(char), backend="nvrtc"), "f" if char == "f" else "d"
-    return Kernel(f"{number * 3}PI", lambda device: module.get_function("gradlib_linspace"))
+    number = "f" if char == "f" else "d"
+    return Kernel(f"{number * 3}PI", kernel_of(linspace_source, char, name="linspace"))
 
 
 def linspace(first: Any, last: Any, step: Any, count: int, dtype: np.dtype) -> Array | None:
@@ -592,7 +586,7 @@ def put_where(target: Array, mask: Any, number: Any) -> bool:
 
 @cache
 def _put_where(char: str) -> Kernel:
-    return Kernel(f"PII{NUMBERS[char]}PIIPI", lambda device: _module(char).get_function("gradlib_where_nb"))
+    return Kernel(f"PII{NUMBERS[char]}PIIPI", kernel_of(source, char, name="where_nb"))
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 
 LONGEST = 1024
@@ -112,15 +112,10 @@ def source(char: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
     computed = char if char in WHOLE else "f"  # of the number by which is divided
     formats = f"PPII{computed}I" if name in _FOLDS else "PPIII" if name in _EXPONENTIALS or name == "nonzero" else "PPPIII"
-    return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel(formats, kernel_of(source, char, name=name))
 
 
 @lru_cache(4096)

@@ -10,7 +10,7 @@ from functools import cache
 
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import REAL, steps
 from gradlib.backend.pointwise import MOST
 
@@ -113,8 +113,7 @@ def source(char: str) -> str:
 
 @cache
 def _kernel(char: str) -> Kernel:
-    module = compiled(source(char))
-    return Kernel("PPPiIiii", lambda device: module.get_function("gradlib_eigh"))
+    return Kernel("PPPiIiii", kernel_of(source, char, name="eigh"))
 
 
 def eigenvalues(A: Array, upper: bool, with_vectors: bool) -> tuple[Array, Array | None] | None:

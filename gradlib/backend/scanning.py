@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
 
 LONGEST = 4096
@@ -85,13 +84,8 @@ def source(char: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel("PPIIII" if name in _FOLDS else "PPPIIII", lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel("PPIIII" if name in _FOLDS else "PPPIIII", kernel_of(source, char, name=name))
 
 
 def running(name: str, input: Array, axis: int, from_end: bool = False) -> tuple[Array, ...] | None:

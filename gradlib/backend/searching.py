@@ -11,7 +11,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import MOST, THREADS
 from gradlib.backend.sorting import COMPARED, keys
 
@@ -60,13 +60,8 @@ def source(char: str) -> str:
 
 
 @cache
-def _module(char: str) -> Any:
-    return compiled(source(char))
-
-
-@cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], lambda device: _module(char).get_function(f"gradlib_{name}"))
+    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
 
 
 def _alike(one: Any, other: Any) -> bool:

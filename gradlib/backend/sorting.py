@@ -12,7 +12,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.pointwise import MOST, THREADS
 
 LONGEST = 256
@@ -74,8 +74,7 @@ def source(char: str) -> str:
 
 @cache
 def _kernel(char: str) -> Kernel:
-    module = compiled(source(char))
-    return Kernel("PPPIIIIIII", lambda device: module.get_function("gradlib_sort"))
+    return Kernel("PPPIIIIIII", kernel_of(source, char, name="sort"))
 
 
 def sorted_lines(

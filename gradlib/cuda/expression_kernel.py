@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.launching import Functions, Slots, compiled, launcher
 from gradlib.backend.pointwise import HEADERS, MOST, THREADS, WHOLE
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.source import Source, showing_line
@@ -83,7 +83,7 @@ class ExpressionKernel:
         library, self._own[char] = cupy(), None
         if char not in self._chars:
             return None
-        module = library.RawModule(code=self.text(char), options=("--std=c++17",), backend="nvrtc")
+        module = compiled(self.text(char))
         functions = Functions(lambda device: module.get_function(f"gradlib_{self._name}"))
         try:
             functions[int(library.cuda.runtime.getDevice())]
