@@ -76,7 +76,7 @@ def _kernel(name: str, char: str, kinds: str) -> Kernel:
     return Kernel("".join([*formats, "PI"]), lambda device: module.get_function(f"gradlib_{name}"))
 
 
-def launching(kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False) -> Callable[..., Array | None]:
+def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False) -> Callable[..., Array | None]:
     """A function of operands, arrays on the current device and numbers, that launches a kernel.
 
     Args:
@@ -133,8 +133,8 @@ def launching(kernel: Callable[[str, str], Kernel], made: Any = None, masks: boo
 
 @cache
 def formula(name: str) -> Callable[..., Array | None]:
-    """A function of the operands of a formula, as ``launching`` makes it."""
-    return launching(functools.partial(_kernel, name))
+    """A function of the operands of a formula, as ``function_for`` makes it."""
+    return function_for(functools.partial(_kernel, name))
 
 
 def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:

@@ -6,6 +6,7 @@ Asked of CuPy's functions these take up to seven launches each. As in `gradlib.b
 
 from __future__ import annotations
 
+import operator
 from functools import cache
 from typing import Any
 
@@ -168,11 +169,13 @@ def spoil(broken: Array, *results: Array) -> bool:
 
 
 def steps(x: Array) -> tuple[int, int, int] | None:
-    """How many elements apart two matrices, rows and columns lie; None where that is not the same for all matrices."""
+    """How many elements apart two matrices, rows and columns lie; None where that is not the same for all, or a place may exceed an int."""
     *outer, by_row, by_column = x.strides
     for d in range(len(outer) - 1):
         if outer[d] != outer[d + 1] * x.shape[d + 1]:
             return None
+    if sum(map(operator.mul, map(abs, x.strides), x.shape)) >= x.itemsize << 31:
+        return None
     itemsize = x.itemsize
     return (outer[-1] if outer else 0) // itemsize, by_row // itemsize, by_column // itemsize
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.formulas import FORMULAS, launching, typed
+from gradlib.backend.formulas import FORMULAS, function_for, typed
 from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import COMPARE, CTYPES, HEADERS, ONE, OWN, TWO, WHOLE, held, written
 from gradlib.core.declaration import Op
@@ -204,7 +204,7 @@ def traced(rule: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Arr
         formats = ["P" if kind == "v" else "PII" for kind in kinds]
         return Kernel("".join([*formats, "PI"]), lambda device: module.get_function("gradlib_rule"))
 
-    launch = launching(kernel, made.dtype, masks=True)
+    launch = function_for(kernel, made.dtype, masks=True)
     return lambda *args: launch(*[args[i] for i in places])
 
 

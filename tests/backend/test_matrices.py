@@ -144,3 +144,10 @@ def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     apart = cupy.ones((2, 4, 3, 3), "f")[:, ::3]
     assert matrices.triangle_solved(apart, apart, True, False) is None
     assert L.solve_triangular(gradlib.as_tensor(apart), gradlib.as_tensor(apart), upper=True).shape == (2, 2, 3, 3)
+
+
+def test_views_that_reach_beyond_what_an_int_counts_are_left_to_cupy():
+    far = 1 << 29  # numbers of 4 bytes from matrix to matrix
+    for count, expected in ((4, (far, 2, 1)), (5, None)):
+        x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (count - 1, 2, 2), (4 * far, 8, 4))
+        assert matrices.steps(x) == expected
