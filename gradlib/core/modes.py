@@ -29,7 +29,7 @@ class GlobalState:
     def __init__(self) -> None:
         self.no_grad: list[None] = []  # an entry for each thread that does not record: to append and to pop need no lock
         self.active = 0
-        self.node_hooks: tuple[NodeHook, ...] = ()  # as thread_state.node_hooks, for every thread
+        self.node_hooks: tuple[NodeHook, ...] = ()  # of every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
         self.observed = 0  # how many of the active are observers
         self.packing = 0  # how many of the active are hooks for saved tensors
@@ -50,7 +50,6 @@ class ThreadState(threading.local):
     inference = False
     interpreters: tuple[Interpreter, ...] = ()
     quick: Interpreter | None = None  # the only interpreter, when an operation's compiled ``forward`` can do what it does
-    node_hooks: tuple[NodeHook, ...] = ()
     saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one is used
     saving_refused: str | None = None
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
@@ -249,21 +248,6 @@ def refuse_in_transform(called: str) -> None:
         )
 
 
-class node_hook:
-    """While entered, every node that this thread runs in backward goes through ``wrap(node, g, run)``, as ranges for profilers need it."""
-
-    def __init__(self, wrap: NodeHook) -> None:
-        self.wrap = wrap
-
-    def __enter__(self) -> None:
-        thread_state.node_hooks += (self.wrap,)
-        activate(1)
-
-    def __exit__(self, *exc: object) -> None:
-        thread_state.node_hooks = thread_state.node_hooks[:-1]
-        activate(-1)
-
-
 class on_every_node:
     """While entered, in all threads, ``made(node)`` is called for every node that is made and each runs through ``wrap(node, g, run)``."""
 
@@ -379,9 +363,8 @@ class plain_saving:
 
 def all_node_hooks() -> tuple[NodeHook, ...]:
     """The hooks around every node that this thread runs in backward, the outermost last."""
-    hooks = thread_state.node_hooks + global_state.node_hooks
     seen_by = observing()
-    return hooks if seen_by is None else (*hooks, seen_by.node)
+    return global_state.node_hooks if seen_by is None else (*global_state.node_hooks, seen_by.node)
 
 
 class observer:

@@ -254,11 +254,6 @@ def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     return x, axis_of(axis, x.ndim)
 
 
-def moved_last(x: Tensor, axis: int) -> Tensor:
-    """The Tensor with this axis moved to the end."""
-    return x if axis in (-1, x.ndim - 1) else x.movedim(axis, -1)
-
-
 def all_tensors(values: Iterable[Any], like: Tensor | None = None) -> list[Tensor]:
     """Each value as a Tensor in its own dtype."""
     values = list(values)
