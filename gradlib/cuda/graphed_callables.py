@@ -86,7 +86,8 @@ class _Captured:
                     if static.data_ptr() != value.data_ptr():
                         static.copy_(value)
                 captured.forward.replay()
-                increment_version(captured.outputs)
+                for each in (captured, *captured.later):  # whose results may lie where this one computed
+                    increment_version(each.outputs)
                 ctx.call = object()
                 captured.holds(ctx.call)
                 return tuple(out.detach() for out in captured.outputs)

@@ -114,6 +114,12 @@ def test_a_call_writes_its_earlier_results_and_no_gradient() -> None:
     double(y)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.sum().backward()
+    first, second = cuda.make_graphed_callables((lambda x: (x * 3) * 2, lambda x: x * 2), ((x,), (y,)))
+    result = second(drawn(3, grad=True))
+    product = result * result.detach()
+    first(drawn(3, grad=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
     (g,) = gradlib.autograd.grad(double(x), [x], drawn(3))
     before = g.clone()
     gradlib.autograd.grad(double(y), [y], drawn(3))
