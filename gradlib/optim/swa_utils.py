@@ -8,7 +8,9 @@ from typing import Any
 
 from gradlib.core.grad_mode import no_grad
 from gradlib.core.tensor import Tensor
-from gradlib.optim.lr_scheduler import LRScheduler, Rate, checked_strategy, for_groups
+from gradlib.optim.lr_scheduler.arguments import checked_strategy, for_groups
+from gradlib.optim.lr_scheduler.groups import Rate
+from gradlib.optim.lr_scheduler.scheduler import LRScheduler
 from gradlib.optim.optimizer import Optimizer, write
 
 __all__ = ["SWALR", "AveragedParameters", "get_ema_avg_fn", "get_swa_avg_fn"]
