@@ -127,10 +127,11 @@ with _without_collection():
     from gradlib.ops.compare import *  # noqa: F403
     from gradlib.ops.complex import *  # noqa: F403
     from gradlib.ops.contract import *  # noqa: F403
-    from gradlib.ops.convert import *  # noqa: F403
+    from gradlib.ops.copies import *  # noqa: F403
     from gradlib.ops.create import *  # noqa: F403
     from gradlib.ops.distance import *  # noqa: F403
     from gradlib.ops.elementwise import *  # noqa: F403
+    from gradlib.ops.finite import *  # noqa: F403
     from gradlib.ops.from_data import *  # noqa: F403
     from gradlib.ops.gather import *  # noqa: F403
     from gradlib.ops.in_place import *  # noqa: F403
@@ -144,9 +145,11 @@ with _without_collection():
     from gradlib.ops.minmax import *  # noqa: F403
     from gradlib.ops.powers import *  # noqa: F403
     from gradlib.ops.product import *  # noqa: F403
+    from gradlib.ops.properties import *  # noqa: F403
     from gradlib.ops.random import *  # noqa: F403
     from gradlib.ops.rearrange import *  # noqa: F403
     from gradlib.ops.reduce import *  # noqa: F403
+    from gradlib.ops.rounding import *  # noqa: F403
     from gradlib.ops.scan import *  # noqa: F403
     from gradlib.ops.scatter import *  # noqa: F403
     from gradlib.ops.select import *  # noqa: F403
@@ -156,6 +159,7 @@ with _without_collection():
     from gradlib.ops.softmax import *  # noqa: F403
     from gradlib.ops.sort import *  # noqa: F403
     from gradlib.ops.storage import *  # noqa: F403
+    from gradlib.ops.trigonometry import *  # noqa: F403
     from gradlib.ops.variance import *  # noqa: F403
 
 __version__ = "0.1.0"

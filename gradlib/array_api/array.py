@@ -16,7 +16,7 @@ from gradlib.numpy.subscripts import forward_slices
 from gradlib.ops.arithmetic import div, floor_divide
 from gradlib.ops.convert import to
 from gradlib.ops.create import full
-from gradlib.ops.elementwise import isinf
+from gradlib.ops.finite import isinf
 from gradlib.ops.rearrange import flip
 from gradlib.ops.select import where
 from gradlib.ops.shape import broadcast_to, permute

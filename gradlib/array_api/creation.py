@@ -11,7 +11,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create, from_data, join, rearrange
 from gradlib.ops.convert import to
-from gradlib.ops.elementwise import clone
+from gradlib.ops.copies import clone
 from gradlib.ops.shape import view_as
 
 __all__ = [

@@ -8,7 +8,19 @@ from typing import Any
 from gradlib.array_api.array import Array, as_standard, common_dtype, floor_quotient, promoted, standard
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.ops import arithmetic, compare, complex as complexes, elementwise, powers, select, signs
+from gradlib.ops import (
+    arithmetic,
+    compare,
+    complex as complexes,
+    copies,
+    elementwise,
+    finite,
+    powers,
+    rounding,
+    select,
+    signs,
+    trigonometry,
+)
 from gradlib.ops.convert import to
 from gradlib.ops.create import full, zeros_like
 
@@ -111,22 +123,22 @@ def _named(call: Callable[..., Any], operation: Callable[..., Any], name: str) -
 
 
 abs = _unary(elementwise.abs, "abs")
-acos = _unary(elementwise.acos, "acos")
-acosh = _unary(elementwise.acosh, "acosh")
-asin = _unary(elementwise.asin, "asin")
-asinh = _unary(elementwise.asinh, "asinh")
-atan = _unary(elementwise.atan, "atan")
-atanh = _unary(elementwise.atanh, "atanh")
+acos = _unary(trigonometry.acos, "acos")
+acosh = _unary(trigonometry.acosh, "acosh")
+asin = _unary(trigonometry.asin, "asin")
+asinh = _unary(trigonometry.asinh, "asinh")
+atan = _unary(trigonometry.atan, "atan")
+atanh = _unary(trigonometry.atanh, "atanh")
 bitwise_invert = _unary(compare.bitwise_not, "bitwise_invert")
-ceil = _unary(elementwise.ceil, "ceil")
+ceil = _unary(rounding.ceil, "ceil")
 conj = _unary(complexes.conj, "conj")
-cos = _unary(elementwise.cos, "cos")
-cosh = _unary(elementwise.cosh, "cosh")
+cos = _unary(trigonometry.cos, "cos")
+cosh = _unary(trigonometry.cosh, "cosh")
 exp = _unary(elementwise.exp, "exp")
-floor = _unary(elementwise.floor, "floor")
-isfinite = _unary(elementwise.isfinite, "isfinite")
-isinf = _unary(elementwise.isinf, "isinf")
-isnan = _unary(elementwise.isnan, "isnan")
+floor = _unary(rounding.floor, "floor")
+isfinite = _unary(finite.isfinite, "isfinite")
+isinf = _unary(finite.isinf, "isinf")
+isnan = _unary(finite.isnan, "isnan")
 log = _unary(elementwise.log, "log")
 log1p = _unary(elementwise.log1p, "log1p")
 log2 = _unary(elementwise.log2, "log2")
@@ -137,12 +149,12 @@ positive = _unary(elementwise.positive, "positive")
 real = _unary(complexes.real, "real")
 reciprocal = _unary(elementwise.reciprocal, "reciprocal")
 signbit = _unary(signs.signbit, "signbit")
-sin = _unary(elementwise.sin, "sin")
-sinh = _unary(elementwise.sinh, "sinh")
+sin = _unary(trigonometry.sin, "sin")
+sinh = _unary(trigonometry.sinh, "sinh")
 square = _unary(elementwise.square, "square")
 sqrt = _unary(elementwise.sqrt, "sqrt")
-tan = _unary(elementwise.tan, "tan")
-trunc = _unary(elementwise.trunc, "trunc")
+tan = _unary(trigonometry.tan, "tan")
+trunc = _unary(rounding.trunc, "trunc")
 
 add = _binary(arithmetic.add, "add")
 atan2 = _binary(powers.atan2, "atan2")
@@ -178,18 +190,18 @@ subtract = _binary(arithmetic.sub, "subtract")
 def expm1(x: Any, /) -> Any:
     """exp(x) - 1, accurate near zero; of complex numbers that are not finite as ``exp`` has it."""
     found = elementwise.expm1(x)
-    return select.where(elementwise.isfinite(x) & (x != 0), found, elementwise.exp(x) - 1) if x.dtype.kind == "c" else found
+    return select.where(finite.isfinite(x) & (x != 0), found, elementwise.exp(x) - 1) if x.dtype.kind == "c" else found
 
 
 @standard
 def tanh(x: Any, /) -> Any:
     """The hyperbolic tangent; far out along the real axis 1 or -1 and a zero of the imaginary part's sign."""
-    found = elementwise.tanh(x)
+    found = trigonometry.tanh(x)
     if x.dtype.kind != "c":
         return found
     along, across = complexes.real(x), complexes.imag(x)
     limit = complexes.complex(elementwise.sign(along), signs.copysign(zeros_like(across), across))
-    return select.where(elementwise.isinf(along) & elementwise.isfinite(across), limit, found)
+    return select.where(finite.isinf(along) & finite.isfinite(across), limit, found)
 
 
 @standard
@@ -201,7 +213,7 @@ def imag(x: Any, /) -> Any:
 @standard
 def round(x: Any, /) -> Any:
     """Each element to the nearest integer, halves to the even one; the parts of a complex element each for itself."""
-    return complexes.complex(elementwise.round(x.real), elementwise.round(x.imag)) if x.dtype.kind == "c" else elementwise.round(x)
+    return complexes.complex(rounding.round(x.real), rounding.round(x.imag)) if x.dtype.kind == "c" else rounding.round(x)
 
 
 @standard
@@ -209,7 +221,7 @@ def sign(x: Any, /) -> Any:
     """-1, 0 or 1 by the sign of each element, NaN for NaN; of a complex one the number of size 1 in its direction."""
     if x.dtype.kind == "c":
         return select.where(x == 0, zeros_like(x), elementwise.sgn(x))
-    return select.where(elementwise.isnan(x), x, elementwise.sign(x)) if x.dtype.kind == "f" else elementwise.sign(x)
+    return select.where(finite.isnan(x), x, elementwise.sign(x)) if x.dtype.kind == "f" else elementwise.sign(x)
 
 
 @standard
@@ -225,7 +237,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
             common = common_dtype(x, bound)
             limit = bound if isinstance(bound, Tensor) else full((), bound, dtype=common, device=x.device)
             x = to(choose(to(x, common), to(limit, common)), x.dtype)
-    return elementwise.clone(x) if min is None and max is None else x
+    return copies.clone(x) if min is None and max is None else x
 
 
 @standard

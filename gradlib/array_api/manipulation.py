@@ -10,9 +10,9 @@ from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
 from gradlib.ops import gather, index, join, minmax, rearrange, select, shape as shapes, sort as sorting
 from gradlib.ops.complex import view_as_complex, view_as_real
-from gradlib.ops.convert import contiguous, to
+from gradlib.ops.convert import to
+from gradlib.ops.copies import clone, contiguous
 from gradlib.ops.dims import wrap_dim, wrap_dims
-from gradlib.ops.elementwise import clone
 
 __all__ = [
     "argmax", "argmin", "argsort", "broadcast_arrays", "broadcast_to", "concat", "count_nonzero", "expand_dims", "flip", "moveaxis",

@@ -16,7 +16,7 @@ from gradlib.ops.activation import (
     silu as silu,
     softplus as softplus,
 )
-from gradlib.ops.elementwise import sigmoid as sigmoid, tanh as tanh
+from gradlib.ops.elementwise import sigmoid as sigmoid
 from gradlib.ops.loss import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
@@ -27,6 +27,7 @@ from gradlib.ops.loss import (
     smooth_l1_loss as smooth_l1_loss,
 )
 from gradlib.ops.nn import embedding as embedding, layer_norm as layer_norm, linear as linear, one_hot as one_hot, pad as pad
+from gradlib.ops.trigonometry import tanh as tanh
 
 
 def _implied(name: str, input: Any, dim: int | None) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import axes_of, constant, first_tensor, floating, promoted, tensor_of, value_of
 from gradlib.numpy.registry import implements
-from gradlib.ops import elementwise, rearrange, select, slices
+from gradlib.ops import finite, rearrange, select, slices
 from gradlib.ops.complex import conj
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 
@@ -231,7 +231,7 @@ def cond(x: Any, p: Any = None) -> Tensor:
         found = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     else:
         found = norm(t, p, (-2, -1)) * norm(solving.inv(t), p, (-2, -1))
-    unknown = elementwise.isnan(found.detach()) & ~elementwise.isnan(t.detach()).any(-1).any(-1)
+    unknown = finite.isnan(found.detach()) & ~finite.isnan(t.detach()).any(-1).any(-1)
     return select.where(unknown, math.inf, found) if bool(unknown.any()) else found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
-from gradlib.ops import compare, complex as complex_ops, elementwise, join, select, signs
+from gradlib.ops import compare, complex as complex_ops, finite, join, rounding, select, signs, trigonometry
 
 _NUMBERS = {int, float, type(None)}
 
@@ -46,9 +46,9 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Tensor:
         return written(complex_ops.complex(round(x.real, decimals), round(x.imag, decimals)), out, "numpy.round")
     if x.dtype.kind in "iu" and decimals < 0:
         step = 10**-decimals
-        found = elementwise.round(x.to(np.float64) / step) * step
+        found = rounding.round(x.to(np.float64) / step) * step
         return written(found.to(x.dtype), out, "numpy.round")
-    return written(elementwise.round(x, decimals=decimals) if x.dtype.kind == "f" else x.clone(), out, "numpy.round")
+    return written(rounding.round(x, decimals=decimals) if x.dtype.kind == "f" else x.clone(), out, "numpy.round")
 
 
 @implements(np.fix)
@@ -57,7 +57,7 @@ def fix(x: Any, out: Any = None) -> Tensor:
     t = tensor_of(x)
     if t.dtype.kind == "c":
         raise TypeError("numpy.fix does not take complex numbers; round their real and imaginary parts")
-    return written(elementwise.trunc(t) if t.dtype.kind == "f" else t.clone(), out, "numpy.fix")
+    return written(rounding.trunc(t) if t.dtype.kind == "f" else t.clone(), out, "numpy.fix")
 
 
 @implements(np.nan_to_num)
@@ -66,7 +66,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     t = tensor_of(x)
     if t.dtype.kind == "c":
         return complex_ops.complex(nan_to_num(t.real, True, nan, posinf, neginf), nan_to_num(t.imag, True, nan, posinf, neginf))
-    return elementwise.nan_to_num(t, nan, posinf, neginf) if t.dtype.kind == "f" else t.clone()
+    return finite.nan_to_num(t, nan, posinf, neginf) if t.dtype.kind == "f" else t.clone()
 
 
 @implements(np.real)
@@ -91,7 +91,7 @@ def angle(z: Any, deg: bool = False) -> Tensor:
         found = complex_ops.angle(x)
     else:  # pi where the sign is set, of a zero too
         found = cast(signs.signbit(x.detach()), np.arctan2.resolve_dtypes((int, x.dtype, None))[2]) * math.pi
-        found = select.where(elementwise.isnan(x), x, found) if x.dtype.kind == "f" else found
+        found = select.where(finite.isnan(x), x, found) if x.dtype.kind == "f" else found
     return found * (180.0 / math.pi) if deg else found
 
 
@@ -113,7 +113,7 @@ def sinc(x: Any) -> Tensor:
     safe = select.where(zero, 1.0, t)
     # near zero the derivatives come from the series, which has them at zero
     square = t * t
-    return select.where(zero, 1.0 - square / 6.0 + square * square / 120.0, elementwise.sin(safe) / safe)
+    return select.where(zero, 1.0 - square / 6.0 + square * square / 120.0, trigonometry.sin(safe) / safe)
 
 
 @implements(np.i0)
@@ -197,7 +197,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 def _same(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
     same = x == y
-    return same | (elementwise.isnan(x) & elementwise.isnan(y)) if equal_nan and x.dtype.kind in "fc" else same
+    return same | (finite.isnan(x) & finite.isnan(y)) if equal_nan and x.dtype.kind in "fc" else same
 
 
 @implements(np.array_equiv, exact=True)

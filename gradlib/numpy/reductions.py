@@ -26,7 +26,7 @@ from gradlib.numpy.operands import (
     written,
 )
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import elementwise, gather, minmax, reduce, scan, select, variance
+from gradlib.ops import elementwise, finite, gather, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
@@ -251,7 +251,7 @@ implements(numpy_function("cumulative_prod"))(_with_initial(cumprod, 1))
 
 
 def _without_nan(x: Tensor, instead: Any) -> Tensor:
-    return select.where(elementwise.isnan(x), x.new_full((), instead), x) if x.dtype.kind in "fc" else x
+    return select.where(finite.isnan(x), x.new_full((), instead), x) if x.dtype.kind in "fc" else x
 
 
 @implements(np.nansum)
@@ -284,7 +284,7 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 def numbers(x: Tensor, where: Any) -> Tensor:
     """A mask of the elements that are numbers, of those that ``where=`` leaves."""
-    found = ~elementwise.isnan(x)
+    found = ~finite.isnan(x)
     return found if where is True else found & mask_within(where, x)
 
 
@@ -335,7 +335,7 @@ def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[...,
         x = tensor_of(a)
         if x.dtype.kind not in "fc":
             return found(x, axis, out, keepdims, initial, where)
-        none = all(elementwise.isnan(x), axis, keepdims=keepdims)
+        none = all(finite.isnan(x), axis, keepdims=keepdims)
         result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)
         return written(select.where(none, math.nan, result) if initial is None else result, out, "numpy.nanmax")
 
@@ -350,7 +350,7 @@ def _place_of(operation: Callable[..., Any], name: str, instead: float | None = 
     def place(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(a)
         if instead is not None:
-            if x.dtype.kind == "f" and bool(all(elementwise.isnan(x), axis).any()):
+            if x.dtype.kind == "f" and bool(all(finite.isnan(x), axis).any()):
                 raise ValueError("All-NaN slice encountered")
             x = _without_nan(x, instead)
         if x.dtype == np.bool_:

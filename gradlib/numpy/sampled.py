@@ -13,7 +13,7 @@ from gradlib.numpy.indexing import along_axis
 from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate, stack
-from gradlib.ops import elementwise, minmax, reduce, select
+from gradlib.ops import finite, minmax, reduce, rounding, select
 
 
 def _part(x: Tensor, along: int, start: int | None, stop: int | None) -> Tensor:
@@ -170,7 +170,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     below, above = constant(wanted < known[0], at), constant(wanted > known[-1], at)
     found = select.where(below, values[0] if left is None else cast(tensor_of(left, like), values.dtype), found)
     found = select.where(above, values[-1] if right is None else cast(tensor_of(right, like), values.dtype), found)
-    return select.where(elementwise.isnan(at), at.detach(), found) if bool(np.isnan(wanted).any()) else found
+    return select.where(finite.isnan(at), at.detach(), found) if bool(np.isnan(wanted).any()) else found
 
 
 @implements(np.unwrap)
@@ -292,7 +292,7 @@ def _ramps(x: Tensor, along: int, before: int, behind: int, options: dict[str, A
         shape = tuple(-1 if i == along else 1 for i in range(x.ndim))
         share = constant(np.arange(width) / max(width, 1), x).to(edge.dtype if edge.dtype.kind in "fc" else np.float64).reshape(shape)
         found = end + (edge - end) * share
-        return cast(elementwise.floor(found) if x.dtype.kind in "iu" else found, x.dtype)
+        return cast(rounding.floor(found) if x.dtype.kind in "iu" else found, x.dtype)
 
     head = ramp(_part(x, along, 0, 1), first, before)
     tail = ramp(_part(x, along, x.shape[along] - 1, None), last, behind).flip(along)
@@ -308,7 +308,7 @@ def _statistic(reduced: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor
         for count, width, first in ((counts[0], before, True), (counts[1], behind, False)):
             taken = _part(x, along, 0, min(count, size)) if first else _part(x, along, size - min(count, size), None)
             value = reduced(taken, along)
-            value = elementwise.round(value) if x.dtype.kind in "iu" and value.dtype.kind == "f" else value
+            value = rounding.round(value) if x.dtype.kind in "iu" and value.dtype.kind == "f" else value
             parts.append(cast(value, x.dtype).broadcast_to(tuple(width if i == along else n for i, n in enumerate(x.shape))))
         return concatenate([parts[0], x, parts[1]], along)
 

@@ -25,7 +25,7 @@ from gradlib.numpy.operands import (
     written,
 )
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import create, elementwise, join, rearrange, shape as shapes, slices
+from gradlib.ops import create, join, rearrange, rounding, shape as shapes, slices
 
 # ---- new ones ------------------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ def linspace(
     if endpoint and num > 1:  # the end is exactly what was given
         result = join.cat([result[:-1], last.unsqueeze(0)], 0)
     if dtype is not None and np.dtype(dtype).kind in "iu":
-        result = elementwise.floor(result)
+        result = rounding.floor(result)
     result = cast(result.movedim(0, axis) if axis != 0 else result, dtype)
     return (result, (last - first) / parts) if retstep else result
 

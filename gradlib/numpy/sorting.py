@@ -29,7 +29,7 @@ from gradlib.numpy.operands import (
 from gradlib.numpy.reductions import mean as mean_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate
-from gradlib.ops import elementwise, gather, select, sort as sorts
+from gradlib.ops import elementwise, finite, gather, select, sort as sorts
 
 
 def _ordered(x: Tensor, along: int) -> Tensor:
@@ -152,8 +152,8 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     ordered = _sorted(lines, lines.ndim - 1)
     low, high = ordered[..., (count - 1) // 2], ordered[..., count // 2]
     found = low if count % 2 else (low + high) / 2
-    if bool(elementwise.isnan(lines.detach()).any()):
-        found = select.where(elementwise.isnan(lines).any(-1), float("nan"), found)
+    if bool(finite.isnan(lines.detach()).any()):
+        found = select.where(finite.isnan(lines).any(-1), float("nan"), found)
     return written(_kept(found, axes, x.ndim, keepdims), out, "numpy.median")
 
 
@@ -174,8 +174,8 @@ def _quantile(lines: Tensor, q: np.ndarray, method: str) -> Tensor:
     share = constant((places - low).astype(lines.dtype if lines.dtype.kind == "f" else np.float64), lines)
     below, above = ordered[..., low], ordered[..., high]
     found = select.where(share == 0, below, below + (above - below) * share)
-    if bool(elementwise.isnan(lines.detach()).any()):
-        found = select.where(elementwise.isnan(lines).any(-1, True), float("nan"), found)
+    if bool(finite.isnan(lines.detach()).any()):
+        found = select.where(finite.isnan(lines).any(-1, True), float("nan"), found)
     return found.movedim(-1, 0)
 
 

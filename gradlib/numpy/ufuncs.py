@@ -17,7 +17,20 @@ from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import NUMBERS, cast, constant, first_tensor, held, mask_of, tensor_of, value_of, written
 from gradlib.numpy.products import inner_along
 from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
-from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, join, powers, product, select, signs
+from gradlib.ops import (
+    arithmetic,
+    compare,
+    complex as complex_ops,
+    elementwise,
+    finite,
+    join,
+    powers,
+    product,
+    rounding,
+    select,
+    signs,
+    trigonometry,
+)
 
 DIRECT: dict[Any, Callable[..., Any]] = {}
 """The operation of each ufunc, on Tensors that already have the dtypes of its loop."""
@@ -166,7 +179,7 @@ def power(x: Any, y: Any) -> Tensor:
 
 def rint(x: Tensor) -> Tensor:
     """Rounded to the nearest integer, ties to the even one."""
-    return elementwise.round(x) if x.dtype.kind == "f" else complex_ops.complex(elementwise.round(x.real), elementwise.round(x.imag))
+    return rounding.round(x) if x.dtype.kind == "f" else complex_ops.complex(rounding.round(x.real), rounding.round(x.imag))
 
 
 def cbrt(x: Tensor) -> Tensor:
@@ -184,7 +197,7 @@ def logaddexp2(x: Any, y: Any) -> Tensor:
 def heaviside(x: Any, middle: Any) -> Tensor:
     """0 below zero, 1 above it, and ``middle`` at zero."""
     x, middle = _tensors(x, middle)
-    return select.where(x == 0, middle, select.where(elementwise.isnan(x), x, (x > 0).to(x.dtype)))
+    return select.where(x == 0, middle, select.where(finite.isnan(x), x, (x > 0).to(x.dtype)))
 
 
 def ldexp(x: Any, exponent: Any) -> Tensor:
@@ -196,8 +209,8 @@ def ldexp(x: Any, exponent: Any) -> Tensor:
 
 def modf(x: Tensor) -> tuple[Tensor, Tensor]:
     """(fractional part, integral part), both with the sign of x."""
-    whole = elementwise.trunc(x)
-    part = select.where(elementwise.isinf(whole), 0.0, x - select.where(elementwise.isinf(whole), 0.0, whole))
+    whole = rounding.trunc(x)
+    part = select.where(finite.isinf(whole), 0.0, x - select.where(finite.isinf(whole), 0.0, whole))
     return signs.copysign(part, x) if x.dtype.kind == "f" else part, whole
 
 
@@ -248,12 +261,12 @@ def divmod_(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; of a complex number ``x / abs(x)``."""
     found = elementwise.sgn(x) if x.dtype.kind == "c" else elementwise.sign(x)
-    return select.where(elementwise.isnan(x), x, found) if x.dtype.kind in "fc" else found
+    return select.where(finite.isnan(x), x, found) if x.dtype.kind in "fc" else found
 
 
 def reciprocal(x: Tensor) -> Tensor:
     """``1 / x``; of integers the whole part."""
-    return elementwise.trunc(1.0 / x.to(dtypes.float64)).to(x.dtype) if x.dtype.kind in "iu" else elementwise.reciprocal(x)
+    return rounding.trunc(1.0 / x.to(dtypes.float64)).to(x.dtype) if x.dtype.kind in "iu" else elementwise.reciprocal(x)
 
 
 def degrees(x: Tensor) -> Tensor:
@@ -318,15 +331,15 @@ def _no_axes(axes: dict[str, Any]) -> None:
 
 
 _ONE: dict[str, Callable[..., Any]] = {
-    "sin": elementwise.sin, "cos": elementwise.cos, "tan": elementwise.tan, "sinh": elementwise.sinh, "cosh": elementwise.cosh,
-    "tanh": elementwise.tanh, "arcsin": elementwise.asin, "arccos": elementwise.acos, "arctan": elementwise.atan,
-    "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh, "exp": elementwise.exp,
+    "sin": trigonometry.sin, "cos": trigonometry.cos, "tan": trigonometry.tan, "sinh": trigonometry.sinh, "cosh": trigonometry.cosh,
+    "tanh": trigonometry.tanh, "arcsin": trigonometry.asin, "arccos": trigonometry.acos, "arctan": trigonometry.atan,
+    "arcsinh": trigonometry.asinh, "arccosh": trigonometry.acosh, "arctanh": trigonometry.atanh, "exp": elementwise.exp,
     "exp2": elementwise.exp2, "expm1": elementwise.expm1, "log": elementwise.log, "log2": elementwise.log2,
     "log10": elementwise.log10, "log1p": elementwise.log1p, "sqrt": elementwise.sqrt, "square": elementwise.square,
     "absolute": absolute, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": positive,
     "reciprocal": reciprocal, "cbrt": cbrt, "degrees": degrees, "rad2deg": degrees, "radians": radians, "deg2rad": radians,
-    "rint": _rounding(rint), "floor": _rounding(elementwise.floor), "ceil": _rounding(elementwise.ceil),
-    "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf, "frexp": frexp,
+    "rint": _rounding(rint), "floor": _rounding(rounding.floor), "ceil": _rounding(rounding.ceil),
+    "trunc": _rounding(rounding.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf, "frexp": frexp,
 }  # fmt: skip
 _TWO: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
@@ -338,7 +351,7 @@ _TWO: dict[str, Callable[..., Any]] = {
     "vecdot": _vecdot,
 }  # fmt: skip
 _EXACT_ONE: dict[str, Callable[..., Any]] = {
-    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite, "signbit": signs.signbit,
+    "isnan": finite.isnan, "isinf": finite.isinf, "isfinite": finite.isfinite, "signbit": signs.signbit,
     "logical_not": compare.logical_not, "invert": compare.bitwise_not, "bitwise_count": bitwise_count,
 }  # fmt: skip
 _EXACT_TWO: dict[str, Callable[..., Any]] = {

@@ -17,8 +17,9 @@ from gradlib.core.random import default_generator
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.create import zeros_like
 from gradlib.ops.dtype_rules import in_single, takes
-from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
+from gradlib.ops.elementwise import erf, exp, sigmoid
 from gradlib.ops.select import where_op
+from gradlib.ops.trigonometry import tanh
 
 __all__ = ["dropout", "relu"]  # the others are offered by gradlib.nn.functional only
 

@@ -11,7 +11,7 @@ from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Namespace, address, is_cupy, namespace, strided
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import contiguous
+from gradlib.ops.copies import contiguous
 from gradlib.ops.create import zeros_like
 from gradlib.ops.select import where_op
 

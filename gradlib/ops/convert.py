@@ -1,4 +1,4 @@
-"""Other dtypes and devices: ``to`` and its short forms; copies, fills, and new tensors like an existing one."""
+"""Other dtypes and devices: ``to`` and its short forms, and new tensors like an existing one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import (
-    Namespace,
-    broadcast_to,
-    copy as array_copy,
-    device_index,
-    is_array,
-    move,
-    moved,
-    on_one_device,
-    pinned_copy,
-)
-from gradlib.backend.copying import cast, fill as fill_with, filled
+from gradlib.backend.array import Namespace, copy as array_copy, device_index, move, pinned_copy
+from gradlib.backend.copying import cast
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -28,12 +18,6 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops import create
 from gradlib.ops.dims import sizes_of
 from gradlib.ops.from_data import tensor as data_tensor
-
-__all__ = [
-    "detach", "fill", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed",
-    "is_tensor", "numel", "zero_",
-]  # fmt: skip
-
 
 # ---- dtype and device -----------------------------------------------------------------------------------------------------------
 
@@ -196,161 +180,6 @@ publish(cpu, "cpu")
 publish(cuda, "cuda")
 
 
-@op("linear", complex="explicit", input=lambda g: g)
-def contiguous_op(xp: Namespace, input: Any) -> Any:
-    """The elements in row-major memory."""
-    return xp.ascontiguousarray(input)
-
-
-def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor in row-major memory; itself when it is so.
-
-    Raises: NotImplementedError for channels-last. Source: torch.Tensor.contiguous.
-    """
-    if memory_format is not None:
-        check_format("contiguous", memory_format)
-    array = input._array if isinstance(input, Tensor) else input
-    return input if array.flags.c_contiguous else contiguous_op(input)
-
-
-publish(contiguous, "contiguous")
-
-
-# ---- written in place -----------------------------------------------------------------------------------------------------------
-
-
-@op(
-    "linear", inplace=True, method=False, complex="explicit", device_into=moved,
-    input=lambda g: create.zeros_like(g), src=lambda g: g,
-)  # fmt: skip
-def copy(xp: Namespace, input: Any, src: Any) -> Any:
-    """The values of src, in input's shape and dtype."""
-    values = src if is_array(src) else xp.asarray(src)
-    if values.dtype.kind == "c" and input.dtype.kind not in "cb":
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
-        values = values.real
-    values = values if values.dtype == input.dtype else values.astype(input.dtype)
-    try:
-        return broadcast_to(values, input.shape)
-    except ValueError:
-        raise RuntimeError(f"copy_: a source of shape {list(values.shape)} does not match the shape {list(input.shape)}") from None
-
-
-_copy_here = vars(Tensor)["copy_"]
-
-
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write src into this tensor, in this tensor's dtype and on its device; gradients flow to src. Returns: this tensor.
-
-    Args:
-        src: a Tensor, array or number of a shape that broadcasts to this one.
-    Source: torch.Tensor.copy_.
-    """
-    array, own = src._array if isinstance(src, Tensor) else src, self._array
-    together = type(array) is type(own) is np.ndarray or on_one_device(array, own)
-    if not together and is_array(array) and device_index(array) != device_index(own):
-        place = device_index(own)
-        src = to_copy(src, None, place, device_index(array)) if isinstance(src, Tensor) else move(array, place)
-    return _copy_here(self, src)
-
-
-publish(copy_, "copy_")
-
-
-@op(
-    "linear", inplace=True, method=False, complex="explicit", device_into=filled,
-    input=lambda g: create.zeros_like(g), value=lambda g: g,
-)  # fmt: skip
-def fill(xp: Namespace, input: Any, value: Any) -> Any:
-    """A tensor like input with one value everywhere.
-
-    Args:
-        input: any shape and dtype.
-        value: a number or a tensor without dimensions.
-    Raises: RuntimeError for a value with dimensions.
-    Source: torch.fill.
-    Example:
-        >>> gradlib.fill(gradlib.zeros(2), 3)
-        tensor([3., 3.])
-    """
-    of_array = is_array(value)
-    if of_array and value.ndim:
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    made = xp.empty_like(input) if xp is np else xp.ndarray(input.shape, input.dtype)
-    fill_with(made, value if of_array else create.as_element(value, made.dtype))
-    return made
-
-
-@op(
-    "linear", inplace=True, method=False, complex="explicit", device_into=lambda input: filled(input, 0),
-    input=lambda g: create.zeros_like(g),
-)  # fmt: skip
-def zero(xp: Namespace, input: Any) -> Any:
-    """Zeros like input."""
-    return broadcast_to(xp.zeros((), input.dtype), input.shape) if xp is np else xp.zeros(input.shape, input.dtype)
-
-
-zero_ = vars(Tensor)["zero_"]
-
-
-# ---- questions ------------------------------------------------------------------------------------------------------------------
-
-
-def is_tensor(obj: object) -> bool:
-    """Whether obj is a Tensor.
-
-    Args:
-        obj: anything.
-    Source: torch.is_tensor.
-    Example:
-        >>> gradlib.is_tensor([1.0])
-        False
-    """
-    return isinstance(obj, Tensor)
-
-
-@public
-def numel(input: Tensor) -> int:
-    """How many elements there are.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.numel.
-    Example:
-        >>> gradlib.numel(gradlib.zeros(2, 3))
-        6
-    """
-    return input.numel()
-
-
-@public
-def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floating-point numbers.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_floating_point.
-    Example:
-        >>> gradlib.is_floating_point(gradlib.tensor([1.0]))
-        True
-    """
-    return input.is_floating_point()
-
-
-@public
-def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_complex.
-    Example:
-        >>> gradlib.is_complex(gradlib.tensor([1j]))
-        True
-    """
-    return input.is_complex()
-
-
 # ---- new ones that take after this one ------------------------------------------------------------------------------------------
 
 
@@ -379,105 +208,3 @@ def _new(name: str) -> None:
 for _name in ("zeros", "ones", "empty", "full"):
     _new(_name)
 publish(new_tensor, "new_tensor")
-
-
-@public
-def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_inference.
-    Example:
-        >>> gradlib.is_inference(gradlib.tensor([1.0]))
-        False
-    """
-    return input.is_inference()
-
-
-@public
-def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed at once.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_conj.
-    Example:
-        >>> gradlib.is_conj(gradlib.tensor([1j]))
-        False
-    """
-    return input.is_conj()
-
-
-@public
-def is_neg(input: Tensor) -> bool:
-    """False: negatives are computed at once.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_neg.
-    Example:
-        >>> gradlib.is_neg(gradlib.tensor([-1.0]))
-        False
-    """
-    return input.is_neg()
-
-
-@public
-def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.is_signed.
-    Example:
-        >>> gradlib.is_signed(gradlib.tensor([1]))
-        True
-    """
-    return input.is_signed()
-
-
-@public
-def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero.
-
-    Args:
-        input: one element.
-    Source: torch.is_nonzero.
-    Example:
-        >>> gradlib.is_nonzero(gradlib.tensor([2.0]))
-        True
-    """
-    return input.is_nonzero()
-
-
-@public
-def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape.
-
-    Args:
-        input, other: tensors.
-    Source: torch.is_same_size.
-    Example:
-        >>> gradlib.is_same_size(gradlib.zeros(2), gradlib.ones(2))
-        True
-    """
-    return tuple(input.shape) == tuple(other.shape)
-
-
-publish(is_same_size, "is_same_size")
-publish(public(Tensor.detach_), "detach_")
-
-
-@public
-def detach(input: Tensor) -> Tensor:
-    """The tensor's memory outside its graph.
-
-    Args:
-        input: any shape and dtype.
-    Source: torch.detach.
-    Example:
-        >>> gradlib.detach(gradlib.ones(2, requires_grad=True))
-        tensor([1., 1.])
-    """
-    return input.detach()

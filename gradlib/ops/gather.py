@@ -23,10 +23,9 @@ from gradlib.core.inplace import is_plain_on_device, write
 from gradlib.core.modes import global_state
 from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import contiguous
+from gradlib.ops.copies import clone, contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.elementwise import clone
 from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.core.tensor import Tensor
-from gradlib.ops import storage  # noqa: F401  (it puts as_strided_ on Tensor)
+from gradlib.ops import properties, storage  # noqa: F401  (they put detach_ and as_strided_ on Tensor)
 
 NAMES = """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan atanh ceil clamp clamp_max clamp_min clip

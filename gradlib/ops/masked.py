@@ -11,7 +11,7 @@ from gradlib.backend import dtype as dtypes, placing, pointwise, scanning
 from gradlib.backend.array import device_array, is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import contiguous
+from gradlib.ops.copies import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector

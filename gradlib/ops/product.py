@@ -15,7 +15,7 @@ from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
-from gradlib.ops.convert import fill
+from gradlib.ops.copies import fill
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape
 

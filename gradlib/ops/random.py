@@ -18,7 +18,7 @@ from gradlib.core.op import publish
 from gradlib.core.out import takes_out
 from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap
-from gradlib.ops.convert import copy
+from gradlib.ops.copies import copy
 from gradlib.ops.create import finished, ignored, size_given
 from gradlib.ops.dims import sizes_of
 from gradlib.ops.shape import expand

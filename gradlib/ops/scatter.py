@@ -16,9 +16,9 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
 from gradlib.ops.convert import to
+from gradlib.ops.copies import clone
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.elementwise import clone
 from gradlib.ops.gather import along, values_for, writing
 from gradlib.ops.index import slice_op
 from gradlib.ops.select import where

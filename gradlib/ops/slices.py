@@ -18,8 +18,8 @@ from gradlib.core.inplace import check_inplace
 from gradlib.core.modes import thread_state
 from gradlib.core.op import composite, op, public, publish
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.copies import clone
 from gradlib.ops.dims import part_at, sizes_of, wrap_dim
-from gradlib.ops.elementwise import clone
 from gradlib.ops.index import slice_op
 
 __all__ = ["as_strided", "diag", "diag_embed", "diagonal", "narrow", "select"]

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.stats
 
 import gradlib
-from gradlib.ops import activation, elementwise
+from gradlib.ops import activation, elementwise, trigonometry
 from tests.ops.case import Case, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -39,7 +39,7 @@ CASES = [
         "leaky_relu_backward", lambda g, x: activation.leaky_relu_backward(g, x, 0.25), spread((3, 4), (3, 4)),
         lambda g, x: g * np.where(x > 0, 1, 0.25), dtypes=ALL,
     ),
-    Case("tanh_backward", elementwise.tanh_backward, normal((3, 4), (3, 4)), lambda g, y: g * (1 - y * y), dtypes=ALL, complex=True),
+    Case("tanh_backward", trigonometry.tanh_backward, normal((3, 4), (3, 4)), lambda g, y: g * (1 - y * y), dtypes=ALL, complex=True),
     Case("sigmoid_backward", elementwise.sigmoid_backward, normal((3, 4), (3, 4)), lambda g, y: g * y * (1 - y), dtypes=ALL, complex=True),
     Case("leaky_relu", activation.leaky_relu, spread((3, 4)), lambda x: x * np.where(x > 0, 1, 0.01), dtypes=ALL),
     Case("leaky_relu", lambda x: activation.leaky_relu(x, 0.3), spread((3, 4)), lambda x: x * np.where(x > 0, 1, 0.3), label="slope"),

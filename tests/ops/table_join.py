@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops.convert import contiguous, copy, to, to_copy, zero
+from gradlib.ops.convert import to, to_copy
+from gradlib.ops.copies import contiguous, copy, zero
 from gradlib.ops.rearrange import interleave, repeat
 from tests.ops.case import Case, normal
 from tests.ops.table_shape import row

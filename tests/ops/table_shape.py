@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops.convert import contiguous
+from gradlib.ops.copies import contiguous
 from gradlib.ops.join import split_with_sizes
 from gradlib.ops.shape import view, view_dtype
 from gradlib.ops.slices import as_strided_backward, as_strided_gather, diagonal_backward, unfold, unfold_backward

@@ -12,7 +12,7 @@ from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.op import composite
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
-from gradlib.ops.elementwise import clone
+from gradlib.ops.copies import clone
 from gradlib.ops.linalg.matrices import matrices
 from gradlib.ops.linalg.solve import inv
 from gradlib.ops.product import cross, matmul, one_dtype, vdot
