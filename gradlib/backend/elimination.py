@@ -272,6 +272,8 @@ def _run(name: str, A: Array, blocks: int, columns: int, *values: Any) -> bool:
 def solved(A: Array, B: Array | None = None) -> Array | None:
     """The solution of A X = B, for as many B as A and of one dtype, or the inverse; not finite where A is singular.
 
+    Args:
+        B: matrices, or vectors where there is one dimension less.
     Returns: None where no kernel serves it.
     """
     if (plan := _planned(A)) is None:
@@ -280,9 +282,12 @@ def solved(A: Array, B: Array | None = None) -> Array | None:
     if B is None:
         out, count, pointer, others = type(A)(A.shape, A.dtype), n, 0, (0, 0, 0)
     else:
-        if A.dtype != B.dtype or A.shape[:-2] != B.shape[:-2] or not 0 < B.size <= MOST or (others := steps(B)) is None:  # type: ignore[assignment]
+        columns = B if B.ndim == A.ndim else B[..., None]
+        if A.dtype != B.dtype or A.shape[:-2] != columns.shape[:-2] or not 0 < B.size <= MOST:
             return None
-        out, count, pointer = type(A)(B.shape, A.dtype), B.shape[-1], B.data.ptr
+        if (others := steps(columns)) is None:  # type: ignore[assignment]
+            return None
+        out, count, pointer = type(A)(B.shape, A.dtype), columns.shape[-1], B.data.ptr
     return out if _run("solve", A, blocks, count, pointer, out.data.ptr, n, count, *strides, *others) else None
 
 

@@ -22,7 +22,7 @@ from gradlib.backend.pointwise import prepared, small
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.compile_node import node_name
 from gradlib.core.declaration import OPERATIONS, Op
-from gradlib.core.device_rules import by_kernel, function_on_device
+from gradlib.core.device_rules import by_kernel, function_on_device, kernel_function
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.written import WRITTEN, build, written_when_called
@@ -61,7 +61,9 @@ class Variant:
 
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
-        known = op.direct is not None or (op.on_kernel and self.library == "cupy")
+        if self.library == "cupy" and "out" in op.kernels:
+            return f"(_out if (_out := _kernel({arguments})) is not None else _value(cupy, {arguments}))"
+        known = op.direct is not None or (op.device is not None and self.library == "cupy")
         return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
 
     def serves(self, name: str) -> str:
@@ -118,18 +120,26 @@ def compile_on_device(op: Op) -> Any:
     library = arrays.cupy()
     named = {"cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
-    value = function_on_device(op.value, decorated=True)
-    direct, formula = op.device, functools.partial(value, prepared())
-    if isinstance(direct, str):
-        direct = small(direct, formula)
-    elif "out" in op.kernels:
-        direct = by_kernel(op.kernels["out"], formula)
-    elif direct is None and op.direct is not None:
-        direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
-    computes = {"_direct": direct, "_value": value}
+    computes = {"_direct": op.value_on_device, "_value": function_on_device(op.value, decorated=True)}
+    if "out" in op.kernels:
+        computes["_kernel"] = kernel_function(op.kernels["out"])
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
     return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), **computes})
+
+
+def value_on_device(op: Op) -> Callable[..., Any]:
+    """What computes an operation's value on CuPy arrays of the current device, with the arguments of the value but for ``xp``."""
+    formula = functools.partial(function_on_device(op.value, decorated=True), prepared())
+    if isinstance(op.device, str):
+        return small(op.device, formula)
+    if op.device is not None:
+        return op.device
+    if "out" in op.kernels:
+        return by_kernel(op.kernels["out"], formula)
+    if op.direct is not None and (theirs := device_function(op.direct.__name__)) is not None:
+        return small(op.direct.__name__, theirs, op.numbers_in_single)
+    return formula
 
 
 def source_on_device(op: Op) -> str:

@@ -78,8 +78,8 @@ class Op:
         call: the public function; node_name: torch's name of its nodes; node: their class (``complex_node`` for complex values,
             ``lasting_...`` where an argument is a number and nothing need be freed); direct: NumPy's function of the same value, or what
             stands in its place, if there is one; ufunc: the name of NumPy's, if that is a ufunc; observed, on_device, packing: the
-            operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these from what the
-            declaration says.
+            operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors; value_on_device: the value of CuPy arrays
+            of the current device, by ``device`` or a kernel. ``core/op.py`` makes these from what the declaration says.
     """
 
     call: Callable[..., Any]
@@ -93,6 +93,7 @@ class Op:
     observed: Callable[..., Any]
     on_device: Callable[..., Any]
     packing: Callable[..., Any]
+    value_on_device: Callable[..., Any]
 
     def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
         self.name: str = options.get("name") or value.__name__.removesuffix("_op")

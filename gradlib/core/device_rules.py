@@ -155,9 +155,14 @@ def _has_steps(text: ast.Lambda) -> bool:
     )
 
 
+def kernel_function(kernel: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a kernel as the declaration of an operation names it."""
+    return formulas.formula(kernel) if isinstance(kernel, str) else kernel
+
+
 def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
     """A function that leaves to a formula what its kernel does not serve. ``kernel``: as the declaration of an operation names it."""
-    launched = formulas.formula(kernel) if isinstance(kernel, str) else kernel
+    launched = kernel_function(kernel)
 
     def run(*args: Any) -> Any:
         made = launched(*args)

@@ -14,7 +14,6 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_array, device_index, is_array, is_view_of, move, on_device_of
-from gradlib.backend.pointwise import prepared
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
@@ -140,7 +139,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             if half is not None:
                 values = dtypes.in_single(given.values)
             node = _new_node(op, given, values, seq)
-            made = op.value(np if on_host else prepared(), *op.with_inputs(args, values))
+            made = op.value(np, *op.with_inputs(args, values)) if on_host else op.value_on_device(*op.with_inputs(args, values))
             if half is not None:
                 made = made.astype(half) if made.dtype == dtypes.float32 else made
             elif not on_host:
@@ -234,7 +233,7 @@ def _on_raw(op: Op, args: tuple[Any, ...], given: Operands) -> Any:
     if isinstance(given.array, np.ndarray):
         return op.value(np, *args)
     with on_device_of(given.array):
-        return narrowed(op, op.value(prepared(), *args), given.values)
+        return narrowed(op, op.value_on_device(*args), given.values)
 
 
 def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, ...]:

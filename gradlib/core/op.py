@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradlib.core.arguments import refuse_wrong
-from gradlib.core.compile import compile_call, compile_observed, compile_on_device, compile_packing, direct_function, named
+from gradlib.core.compile import compile_call, compile_observed, compile_on_device, compile_packing, direct_function, named, value_on_device
 from gradlib.core.compile_composite import compile_composite
 from gradlib.core.compile_node import compile_node, node_name
 from gradlib.core.declaration import COMPOSED, OPERATIONS, Op
@@ -78,6 +78,11 @@ class CompiledOp(Op):
         return compile_on_device(self)
 
     @functools.cached_property
+    def value_on_device(self) -> Callable[..., Any]:  # type: ignore[override]
+        """What computes its value on CuPy arrays, by a kernel where there is one for them; made when it is first asked for."""
+        return value_on_device(self)
+
+    @functools.cached_property
     def packing(self) -> Callable[..., Any]:  # type: ignore[override]
         """The operation under hooks for saved tensors; made when it is first called there."""
         return compile_packing(self)
@@ -126,7 +131,7 @@ def op(
         label: the public function that it is a part of, by whose name observers see it.
         node: the operation after which its node is called, where it is done in one step for which torch has several: the last of these.
         numbers_in_single: of half types and numbers, compute in float32.
-        device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does. A function,
+        device: computes the value of CuPy arrays in the value's place, with the same arguments but for ``xp``: a function that serves all,
             or the name of one of `gradlib.backend.pointwise`, which leaves to the value what it does not serve.
         device_into: writes the value into the first of them at once, for ``NAME_``; returns whether it did, as a kernel may not serve them.
         kernels: what computes the value ("out") or the gradient of an input on CuPy arrays in one launch, with the arguments of the value

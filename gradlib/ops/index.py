@@ -99,13 +99,10 @@ def _read(indices: Sequence[Any]) -> tuple[tuple[Any, ...], int, Any]:
 
 @op(
     "linear", sequence="indices", method=False, complex="explicit",
-    input=lambda g, input_shape, indices: index_backward(g, input_shape, indices),
+    input=lambda g, input_shape, indices: index_backward(g, input_shape, indices), kernels={"out": placing.picked},
 )  # fmt: skip
 def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
-    made = None if xp is np else placing.picked(input, indices)
-    if made is not None:
-        return made
     key, count, last = _read(indices)
     if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
         return input.take(last, len(indices) - 1)  # the same, twice as fast

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections import namedtuple
 from typing import Any
 
@@ -14,7 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
-from gradlib.core.op import REGISTRY, composite, op
+from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
@@ -66,27 +65,25 @@ _PLACED = 1 << 15  # elements up to which it takes less time to find the place
 _LINES = 100  # of which, and of more, the same is true; fewer, and so longer, ones take no longer either way
 
 
-def _on_device(name: str, form: str) -> Any:
-    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max" over one, with the places."""
-    placed, declared = form == "max", form.replace("max", name)
+def _on_device(name: str, placed: bool) -> Any:
+    """The kernel of ``max`` or ``min`` over any dimensions, or over one, with the places."""
 
-    def run(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        if input.ndim or not placed:
-            axis = None if dim is None else wrap_dim(dim, input.ndim) if placed else axes(input.ndim, dim)
-            made = smallest_or_largest(name, input, axis, keepdim, placed)
-            if made is not None:
-                return made if placed else made[0]
-        return REGISTRY[declared].value(sys.modules["cupy"], input, dim, keepdim)
+    def run(input: Any, dim: Any, keepdim: bool) -> Any:
+        if placed and not input.ndim:
+            return None
+        axis = None if dim is None else wrap_dim(dim, input.ndim) if placed else axes(input.ndim, dim)
+        made = smallest_or_largest(name, input, axis, keepdim, placed)
+        return made if placed or made is None else made[0]
 
     return run
 
 
 def _all_on_device(name: str) -> Any:
-    """``max_all`` or ``min_all`` of CuPy arrays."""
+    """The same of ``max_all`` or ``min_all``."""
 
-    def run(input: Any, lead: int = 0) -> Any:
+    def run(input: Any, lead: int) -> Any:
         made = smallest_or_largest(name, input, tuple(range(lead, input.ndim)) if lead else None, False, False)
-        return REGISTRY[f"{name}_all"].value(sys.modules["cupy"], input, lead) if made is None else made[0]
+        return None if made is None else made[0]
 
     return run
 
@@ -116,7 +113,7 @@ def _shared_of_few(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, 
     return np.where(mask, g / number, zero_d(0.0, g.dtype))
 
 
-@op("other", device=_on_device("max", "amax"), input=_shared)
+@op("other", kernels={"out": _on_device("max", placed=False)}, input=_shared)
 def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -134,7 +131,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     return row_major(_extreme(xp, "max", input, axes(input.ndim, dim), keepdim))
 
 
-@op("other", device=_on_device("min", "amax"), input=_shared)
+@op("other", kernels={"out": _on_device("min", placed=False)}, input=_shared)
 def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -175,13 +172,13 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-@op("other", device=_on_device("max", "max"), outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op("other", kernels={"out": _on_device("max", placed=True)}, outputs=("values", "indices"), differentiable=(0,), input=_picked)
 def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``max(input, dim)`` as a plain pair."""
     return _chosen(xp, "max", input, dim, keepdim)
 
 
-@op("other", device=_on_device("min", "max"), outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op("other", kernels={"out": _on_device("min", placed=True)}, outputs=("values", "indices"), differentiable=(0,), input=_picked)
 def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``min(input, dim)`` as a plain pair."""
     return _chosen(xp, "min", input, dim, keepdim)
@@ -202,13 +199,13 @@ def share_of_all(g: Any, input: Any, out: Any, lead: int) -> Any:
     return where_op(mask, (g / sum(mask, tuple(range(lead, input.ndim)))).reshape((*g.shape, *behind)), 0)
 
 
-@op("other", device=_all_on_device("max"), method=False, label="max", input=share_of_all)
+@op("other", kernels={"out": _all_on_device("max")}, method=False, label="max", input=share_of_all)
 def max_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """Largest element of all, as ``max(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
     return _extreme_of_all(xp, "max", input, lead)
 
 
-@op("other", device=_all_on_device("min"), method=False, label="min", input=share_of_all)
+@op("other", kernels={"out": _all_on_device("min")}, method=False, label="min", input=share_of_all)
 def min_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """Smallest element of all, as ``min(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
     return _extreme_of_all(xp, "min", input, lead)
@@ -304,12 +301,25 @@ def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool)
     dim = None if dim is None else wrap_dim(dim, input.ndim)
     if not input.ndim:
         return xp.zeros((), "int64")
-    made = None if xp is np else smallest_or_largest(name[3:], input.reshape(-1) if dim is None else input, dim or 0, False, True)
-    found: Any = getattr(input, name)(axis=dim) if made is None else made[1]
+    found: Any = getattr(input, name)(axis=dim)
     return found.reshape(kept(input.shape, dim)) if keepdim else found
 
 
-@op("none", also=("input",))
+def _place_on_device(name: str) -> Any:
+    """The kernel of ``argmax`` or ``argmin``."""
+
+    def run(input: Any, dim: int | None, keepdim: bool) -> Any:
+        if not input.ndim or input.dtype.kind == "b":
+            return None
+        lines, axis = (input.reshape(-1), 0) if dim is None else (input, wrap_dim(dim, input.ndim))
+        made = smallest_or_largest(name, lines, axis, keepdim, True)
+        found: Any = None if made is None else made[1]
+        return found.reshape(kept(input.shape, None)) if found is not None and keepdim and dim is None else found
+
+    return run
+
+
+@op("none", also=("input",), kernels={"out": _place_on_device("max")})
 def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
 
@@ -325,7 +335,7 @@ def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fa
     return _place(xp, "argmax", input, dim, keepdim)
 
 
-@op("none", also=("input",))
+@op("none", also=("input",), kernels={"out": _place_on_device("min")})
 def argmin(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
 

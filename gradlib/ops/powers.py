@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import cupy, is_array
+from gradlib.backend.array import is_array
 from gradlib.core.compile import compile_call, named
 from gradlib.core.op import op, publish
 from gradlib.ops.create import ones_like, zeros_like
@@ -80,7 +80,7 @@ _power_kinds = takes("pow", "ifc")
 
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
-    """``pow`` of CuPy arrays."""
+    """``pow`` of CuPy arrays, by what there is a kernel for; None where there is none."""
     if isinstance(exponent, (float, int, np.generic)) and type(exponent) is not bool and input.dtype.char in pointwise.CTYPES:
         if exponent in _ROOTS:
             return pointwise.function(_ROOTS[exponent])(input)
@@ -92,14 +92,14 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
         return pointwise.function("power")(input, exponent)
     if is_array(input) and is_array(exponent) and {input.dtype.char, exponent.dtype.char}.issubset(pointwise.CTYPES):
         return pointwise.function("power")(input, exponent)
-    return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
+    return None
 
 
 _ROOTS: dict[Any, str] = {2: "square", 0.5: "sqrt"}
 
 
 @op(
-    "elementwise", promote=_powers_meet, inplace=True, aliases=("__pow__",), device=_pow_on_device,
+    "elementwise", promote=_powers_meet, inplace=True, aliases=("__pow__",), kernels={"out": _pow_on_device},
     input=_pow_slope, exponent=_pow_exponent_slope,
 )  # fmt: skip
 def pow(xp: Any, input: Any, exponent: Any) -> Any:
@@ -123,7 +123,7 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
 
 
 def _rpow_on_device(input: Any, other: Any) -> Any:
-    """``rpow`` of CuPy arrays."""
+    """The same of ``rpow``."""
     if isinstance(other, (float, int)) and type(other) is not bool and input.dtype.char in pointwise.CTYPES:
         return pointwise.function("power")(other, input)
     return _pow_on_device(other, input)
@@ -131,7 +131,7 @@ def _rpow_on_device(input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=lambda values: _powers_meet(values[::-1])[::-1], method=False,
-    device=_rpow_on_device,
+    kernels={"out": _rpow_on_device},
     input=lambda g, input, other: _pow_exponent_slope(g, other, input),
     other=lambda g, input, other: _pow_slope(g, other, input),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, cupy, device_array, is_array
+from gradlib.backend.array import SMALL, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
@@ -92,14 +92,12 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
 
 
 def _on_device(input: Any, other: Any) -> Any:
-    """``matmul`` of CuPy arrays, whose operator is quicker than the function but does not know every dtype."""
-    if input.dtype.kind == "f" and capturing.capture is None:
-        return input @ other
-    return matmul.op.value(cupy(), input, other)  # type: ignore[attr-defined]
+    """``matmul`` by the operator of CuPy's arrays, which is quicker than the function but does not know every dtype."""
+    return input @ other if input.dtype.kind == "f" and capturing.capture is None else None
 
 
 @op(
-    "bilinear", promote=_multipliable, aliases=("__matmul__",), device=_on_device,
+    "bilinear", promote=_multipliable, aliases=("__matmul__",), kernels={"out": _on_device},
     input=lambda g, other, input_shape: _left(g, other, input_shape),
     other=lambda g, input, other_shape: _right(g, input, other_shape),
 )  # fmt: skip

@@ -243,7 +243,19 @@ def rot90(xp: Namespace, input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 # ---- triangles ------------------------------------------------------------------------------------------------------------------
 
 
-@op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
+def _part_on_device(upper: bool) -> Any:
+    """The kernel of ``triu`` or ``tril``."""
+
+    def run(input: Any, diagonal: Any) -> Any:
+        return part_of_matrices(input, diagonal, upper) if input.ndim > 1 and type(diagonal) is int else None
+
+    return run
+
+
+@op(
+    "linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal),
+    kernels={"out": _part_on_device(upper=False)},
+)  # fmt: skip
 def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
 
@@ -267,9 +279,6 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
     small = shape[-1] * shape[-2] <= _SMALL
     if type(diagonal) is not int:
         diagonal = operator.index(diagonal)
-    made = None if xp is np else part_of_matrices(input, diagonal, upper)
-    if made is not None:
-        return made
     if xp is not np or not (small or shape[-1] >= _ROWS):
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:
@@ -329,7 +338,10 @@ def _below(rows: int, columns: int, diagonal: int) -> Any:
     return np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 
-@op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
+@op(
+    "linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal),
+    kernels={"out": _part_on_device(upper=True)},
+)  # fmt: skip
 def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it.
 

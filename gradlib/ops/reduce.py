@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
-from gradlib.core.op import REGISTRY, composite, op
+from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
 from gradlib.ops.select import where_op
@@ -129,22 +128,21 @@ def back(result: Any, dtype: Any, asked: Any = None) -> Any:
 
 
 def _on_device(mean: bool) -> Any:
-    """``sum`` or ``mean`` of CuPy arrays."""
+    """The kernel of ``sum`` or ``mean``."""
 
-    def run(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-        if dtype is None and input.dtype.char in CTYPES:
-            made = summed(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim, mean)
-            if made is not None:
-                return made
-            if dim is None and not mean and input.dtype.char in WHOLE:  # `total` without its questions, which are all about NumPy's
-                return input.sum(keepdims=keepdim)
-        return REGISTRY["mean" if mean else "sum"].value(sys.modules["cupy"], input, dim, keepdim, dtype)
+    def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+        if dtype is not None or input.dtype.char not in CTYPES:
+            return None
+        made = summed(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim, mean)
+        if made is None and dim is None and not mean and input.dtype.char in WHOLE:
+            return input.sum(keepdims=keepdim)  # `total` without its questions, which are all about NumPy's
+        return made
 
     return run
 
 
 @op(
-    "linear", keyword_only=("dtype",), complex="explicit", device=_on_device(mean=False),
+    "linear", keyword_only=("dtype",), complex="explicit", kernels={"out": _on_device(mean=False)},
     input=lambda g, input_shape, dim, keepdim: spread(g, input_shape, dim, keepdim),
 )  # fmt: skip
 def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -186,7 +184,7 @@ def _indivisible(name: str, dtype: Any) -> RuntimeError:
 
 
 @op(
-    "linear", keyword_only=("dtype",), complex="explicit", device=_on_device(mean=True),
+    "linear", keyword_only=("dtype",), complex="explicit", kernels={"out": _on_device(mean=True)},
     input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim),
 )  # fmt: skip
 def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -339,7 +337,7 @@ _LONG, _LARGE = 1 << 13, 1 << 16  # elements from which rows take less time, and
 _ROW, _LONG_ROW = 512, 2048
 
 
-@op("other", keyword_only=("dtype",), input=_product_rule)
+@op("other", keyword_only=("dtype",), input=_product_rule, kernels={"out": _folded_on_device("prod")})
 def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Product over one dimension, or of all elements.
 
@@ -359,8 +357,6 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
         axis = None
     if axis is None and not keepdim and input.size >= _LONG and type(input) is np.ndarray and input.dtype.char in "fd":
         input = _side_by_side(input)
-    if xp is not np and (made := folded("prod", input, axis, keepdim)) is not None:
-        return made
     return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)
 
 

@@ -190,7 +190,12 @@ def _log_add(xp: Namespace, one: Any, two: Any) -> Any:
     return xp.log(xp.exp(one - top) + xp.exp(two - top)) + top
 
 
-@op("other", input=_logcumsumexp_rule)
+def _logcumsumexp_on_device(input: Any, dim: int) -> Any:
+    made = scanning.running("logsumexp", input, wrap_dim(dim, input.ndim)) if input.ndim else None
+    return None if made is None else made[0]
+
+
+@op("other", input=_logcumsumexp_rule, kernels={"out": _logcumsumexp_on_device})
 def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
     """Logarithm of the running sum of exponentials along ``dim``, without overflow.
 
@@ -210,8 +215,6 @@ def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
         return input.copy()
     if input.dtype.kind == "c":
         return running_fold(lambda one, two: _log_add(xp, one, two), input, dim)
-    if xp is not np and (made := scanning.running("logsumexp", input, dim)) is not None:
-        return made[0]
     wide = dtypes.float32 if input.dtype.itemsize == 2 else input.dtype
     return row_major(accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False))
 

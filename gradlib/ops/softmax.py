@@ -64,7 +64,16 @@ def _result(made: Any, input: Any, dtype: Any) -> Any:
     return made if input.ndim else made.reshape(())
 
 
-@op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim))
+def _on_device(name: str) -> Any:
+    """The kernel of ``softmax`` or ``log_softmax``."""
+
+    def run(input: Any, dim: int, dtype: Any) -> Any:
+        return exponentials(name, input, dim if type(dim) is int else wrap_dim(dim, input.ndim)) if dtype is None else None
+
+    return run
+
+
+@op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim), kernels={"out": _on_device("softmax")})
 def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """exp(x) divided by its sum along ``dim``: positive numbers that sum to one.
 
@@ -78,12 +87,6 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.softmax(gradlib.tensor([0.0, 0.0, 1.0]), dim=0)
         tensor([0.2119, 0.2119, 0.5761])
     """
-    if (
-        xp is not np
-        and dtype is None
-        and (made := exponentials("softmax", input, dim if type(dim) is int else wrap_dim(dim, input.ndim))) is not None
-    ):
-        return made
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
@@ -113,7 +116,7 @@ def _log_softmax_slope(g: Any, out: Any, dim: int) -> Any:
     return g - exp(out) * (sum_of_lines(np, g, wrap_dim(dim, g.ndim)) if type(g) is np.ndarray else sum(g, dim, True))
 
 
-@op("other", complex="explicit", input=_log_softmax_rule)
+@op("other", complex="explicit", input=_log_softmax_rule, kernels={"out": _on_device("log_softmax")})
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of ``softmax``, accurate also where that is tiny.
 
@@ -124,12 +127,6 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
         tensor([-0.6931, -0.6931])
     """
-    if (
-        xp is not np
-        and dtype is None
-        and (made := exponentials("log_softmax", input, dim if type(dim) is int else wrap_dim(dim, input.ndim))) is not None
-    ):
-        return made
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
@@ -142,7 +139,10 @@ def _log_softmax(xp: Namespace, x: Any, dim: int) -> Any:
     return made
 
 
-@op("other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
+@op(
+    "other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim),
+    kernels={"out": lambda input, dim, keepdim: exponentials("logsumexp", input, axes(input.ndim, dim), keepdim)},
+)  # fmt: skip
 def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any:
     """Logarithm of the sum of exponentials over ``dim`` (a number or several).
 
@@ -154,8 +154,6 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         >>> gradlib.logsumexp(gradlib.tensor([0.0, 0.0]), dim=0)
         tensor(0.6931)
     """
-    if xp is not np and (found := exponentials("logsumexp", input, axes(input.ndim, dim), keepdim)) is not None:
-        return found
     dtype = dtypes.get_default_dtype() if input.dtype.kind in "biu" else input.dtype
     x = input.astype(dtypes.float32 if dtype.itemsize == 2 else dtype, copy=False)
     chosen = axes(x.ndim, dim)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, cupy, has_nan, is_array, row_major
+from gradlib.backend.array import Array, Namespace, has_nan, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.searching import among, distinct as distinct_on_device, places
 from gradlib.backend.sorting import sorted_lines
@@ -45,9 +45,6 @@ def _comparable(input: Array) -> Array:
 
 def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
     """The indices that sort along ``dim``; equal elements keep their order, also descending."""
-    made = None if xp is np else sorted_lines(input, dim, descending)
-    if made is not None:
-        return made[1]
     if input.dtype.kind == "V":
         input = _comparable(input)
     if not descending:
@@ -64,15 +61,7 @@ def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> A
 # ---- whole lines --------------------------------------------------------------------------------------------------------------
 
 
-def _sorted_on_device(input: Any, dim: int = -1, descending: bool = False) -> Any:
-    """``sort`` of CuPy arrays."""
-    made = sorted_lines(input, dim, descending)
-    if made is not None:
-        return made
-    return sort_op.op.value(cupy(), input, dim, descending)  # type: ignore[attr-defined]
-
-
-@op("other", device=_sorted_on_device, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+@op("other", kernels={"out": sorted_lines}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
 def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
     """``sort`` as a plain pair."""
     _ordered("sort", input)
@@ -103,7 +92,12 @@ def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = 
     return Sort(*sort_op(input, dim, descending, out=out))
 
 
-@op("none", keyword_only=("stable",), also=("input",))
+def _order_on_device(input: Any, dim: int, descending: bool, stable: bool) -> Any:
+    made = sorted_lines(input, dim, descending)
+    return None if made is None else made[1]
+
+
+@op("none", keyword_only=("stable",), also=("input",), kernels={"out": _order_on_device})
 def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices of ``sort``.
 
@@ -123,13 +117,11 @@ def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, 
 # ---- parts of sorted lines ----------------------------------------------------------------------------------------------------
 
 
-def _topk_on_device(input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
-    """``topk`` of CuPy arrays."""
-    made = None if input.dtype.kind == "b" else sorted_lines(input, dim, largest, 0, k)
-    return topk_op.op.value(cupy(), input, k, dim, largest) if made is None else made  # type: ignore[attr-defined]
+def _topk_on_device(input: Any, k: int, dim: int, largest: bool) -> Any:
+    return None if input.dtype.kind == "b" else sorted_lines(input, dim, largest, 0, k)
 
 
-@op("other", device=_topk_on_device, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+@op("other", kernels={"out": _topk_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
 def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
     """``topk`` as a plain pair."""
     _ordered("topk", input, bool_too=False)
@@ -236,13 +228,11 @@ def _along_one(name: str, input: Array, dim: int) -> int:
     return dim
 
 
-def _kth_on_device(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """``kthvalue`` of CuPy arrays."""
-    made = None if input.dtype.kind == "b" or type(k) is not int else sorted_lines(input, dim, False, k - 1, 1, keepdim=keepdim)
-    return kthvalue_op.op.value(cupy(), input, k, dim, keepdim) if made is None else made  # type: ignore[attr-defined]
+def _kth_on_device(input: Any, k: int, dim: int, keepdim: bool) -> Any:
+    return None if input.dtype.kind == "b" or type(k) is not int else sorted_lines(input, dim, False, k - 1, 1, keepdim=keepdim)
 
 
-@op("other", device=_kth_on_device, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+@op("other", kernels={"out": _kth_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
 def kthvalue_op(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """``kthvalue`` as a plain pair."""
     dim, k = _along_one("kthvalue", input, dim), operator.index(k)
@@ -272,15 +262,13 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
     return KthValue(*kthvalue_op(input, k, dim, keepdim, out=out))
 
 
-def _median_on_device(input: Any, dim: int, keepdim: bool = False) -> Any:
-    """``median`` of CuPy arrays along a dimension."""
-    made = None
-    if input.dtype.kind != "b" and type(dim) is int and -input.ndim <= dim < input.ndim:
-        made = sorted_lines(input, dim, False, (input.shape[dim] - 1) // 2, 1, keepdim=keepdim, median=True)
-    return median_op.op.value(cupy(), input, dim, keepdim) if made is None else made  # type: ignore[attr-defined]
+def _median_on_device(input: Any, dim: int, keepdim: bool) -> Any:
+    if input.dtype.kind == "b" or type(dim) is not int or not -input.ndim <= dim < input.ndim:
+        return None
+    return sorted_lines(input, dim, False, (input.shape[dim] - 1) // 2, 1, keepdim=keepdim, median=True)
 
 
-@op("other", device=_median_on_device, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+@op("other", kernels={"out": _median_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
 def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``median(input, dim)`` as a plain pair."""
     dim = _along_one("median", input, dim)
@@ -314,16 +302,15 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return median_all(input, out=out)
 
 
-def _median_all_on_device(input: Any, lead: int = 0) -> Any:
-    """``median_all`` of CuPy arrays."""
-    made = None
-    if input.dtype.kind != "b" and input.size:
-        lines = input.reshape((*input.shape[:lead], -1))
-        made = sorted_lines(lines, lead, False, (lines.shape[lead] - 1) // 2, 1, keepdim=False, median=True)
-    return median_all.op.value(cupy(), input, lead) if made is None else made[0]  # type: ignore[attr-defined]
+def _median_all_on_device(input: Any, lead: int) -> Any:
+    if input.dtype.kind == "b" or not input.size:
+        return None
+    lines = input.reshape((*input.shape[:lead], -1))
+    made = sorted_lines(lines, lead, False, (lines.shape[lead] - 1) // 2, 1, keepdim=False, median=True)
+    return None if made is None else made[0]
 
 
-@op("other", device=_median_all_on_device, method=False, label="median", input=share_of_all)
+@op("other", kernels={"out": _median_all_on_device}, method=False, label="median", input=share_of_all)
 def median_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """The middle one of all elements, or of all behind the first ``lead`` dimensions; NaN of nothing and beside NaN."""
     _ordered("median", input, bool_too=False)
@@ -363,13 +350,10 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     return asked[0] if len(asked) == 1 else tuple(asked)
 
 
-def _distinct_on_device(input: Any, dim: int | None = None, alone: bool = False) -> Any:
-    """``distinct`` of CuPy arrays."""
-    made = distinct_on_device(input) if dim is None else None
-    return distinct.op.value(cupy(), input, dim, alone) if made is None else made  # type: ignore[attr-defined]
-
-
-@op("none", device=_distinct_on_device, also=("input",), outputs=("values", "inverse", "counts"), method=False)
+@op(
+    "none", also=("input",), outputs=("values", "inverse", "counts"), method=False,
+    kernels={"out": lambda input, dim, alone: distinct_on_device(input) if dim is None else None},
+)  # fmt: skip
 def distinct(xp: Namespace, input: Any, dim: int | None = None, alone: bool = False) -> Any:
     """All that ``unique`` may give: sorted distinct values, where each element's value is among them, how often each occurs.
 
@@ -423,13 +407,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     return isin_op(elements, test_elements, invert)
 
 
-def _isin_on_device(elements: Any, test_elements: Any, invert: bool = False) -> Any:
-    """``isin`` of CuPy arrays."""
-    made = among(elements, test_elements, invert)
-    return isin_op.op.value(cupy(), elements, test_elements, invert) if made is None else made  # type: ignore[attr-defined]
-
-
-@op("none", device=_isin_on_device, also=("elements", "test_elements"), promote="same")
+@op("none", kernels={"out": among}, also=("elements", "test_elements"), promote="same")
 def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = False) -> Any:
     """``isin`` with both brought to one dtype."""
     like = elements if is_array(elements) else test_elements
@@ -442,13 +420,10 @@ def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = Fal
 # ---- sorted numbers -------------------------------------------------------------------------------------------------------------------
 
 
-def _searchsorted_on_device(sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
-    """``searchsorted`` of CuPy arrays."""
-    made = places(sorted_sequence, input, right) if sorter is None else None
-    return searchsorted_op.op.value(cupy(), sorted_sequence, input, right, sorter) if made is None else made  # type: ignore[attr-defined]
-
-
-@op("none", device=_searchsorted_on_device, also=("sorted_sequence", "input", "sorter"))
+@op(
+    "none", also=("sorted_sequence", "input", "sorter"),
+    kernels={"out": lambda sorted_sequence, input, right, sorter: places(sorted_sequence, input, right) if sorter is None else None},
+)  # fmt: skip
 def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
     """The index at which each value would go into its sorted line."""
     sorted_sequence, values = _comparable(sorted_sequence), _comparable(xp.asarray(input))

@@ -11,6 +11,7 @@ import pytest
 import gradlib
 from gradlib.core import device_rules
 from gradlib.core.device_rules import function_on_device, on_device
+from gradlib.core.dispatch import dispatch, slow_path
 from gradlib.core.op import REGISTRY
 from tests.device import cupy, skip_module_without_cuda
 
@@ -50,6 +51,35 @@ def test_operators_of_rules_launch_own_kernels(monkeypatch):
         assert not asked
     finally:
         device_rules.operators.cache_clear()
+
+
+SLOW = {
+    "softmax": (-1, None), "sort": (-1, False), "argsort": (-1, False, False), "det": (), "triu": (1,), "max": (0, False),
+    "argmax": (None, True), "prod": (0, False, None), "sum": (None, False, None), "lerp": (2.0, 0.5), "pow": (2,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_the_slow_path_asks_the_declared_kernel(name, monkeypatch):
+    """With the value gone: under hooks for saved tensors, which the fast path leaves to it, and of arrays alone."""
+
+    def refuse(xp: Any, *args: Any) -> Any:
+        raise AssertionError("the value is asked")
+
+    def values(of: Any) -> list[Any]:
+        return [each.tolist() for each in (of if isinstance(of, tuple) else (of,))]
+
+    op, array = REGISTRY[name], cupy.asarray([[2.0, 1.0], [3.0, 5.0]])
+    x = gradlib.as_tensor(array.copy()).requires_grad_()
+    expected = values(dispatch(op, (x, *SLOW[name])))
+    monkeypatch.delitem(vars(op), "value_on_device", raising=False)
+    monkeypatch.setattr(op, "value", refuse)
+    try:
+        with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            assert values(dispatch(op, (x, *SLOW[name]))) == expected
+        assert values(slow_path(op, (array, *SLOW[name]))) == expected
+    finally:
+        vars(op).pop("value_on_device", None)
 
 
 def of_lengths(x: Any, several: tuple[Any, ...]) -> Any:

@@ -208,23 +208,22 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 
 @op(
     "other", promote=matrices("eigh", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
-    A=_eigh_slope,
+    A=_eigh_slope, kernels={"out": lambda A, UPLO: rotations.eigenvalues(A, UPLO == "U", True)},
 )  # fmt: skip
 def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
-    made = None if xp is np else rotations.eigenvalues(A, UPLO == "U", True)
-    if made is not None:
-        return made
     (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, part=UPLO)
     return nan_where(broken, values, vectors)
 
 
-@op("none", promote=matrices("eigh", square=True), also=("A",))
+def _eigenvalues_on_device(A: Any, UPLO: str) -> Any:
+    made = rotations.eigenvalues(A, UPLO == "U", False)
+    return None if made is None else made[0]
+
+
+@op("none", promote=matrices("eigh", square=True), also=("A",), kernels={"out": _eigenvalues_on_device})
 def eigvalsh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues alone, where no gradient is wanted."""
-    made = None if xp is np else rotations.eigenvalues(A, UPLO == "U", False)
-    if made is not None:
-        return made[0]
     values, broken = iterate("eigh", xp.linalg.eigvalsh, A, UPLO, part=UPLO)
     return nan_where(broken, values)
 

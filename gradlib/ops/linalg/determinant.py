@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import elimination
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import namespace
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.complex import conj
@@ -55,15 +55,12 @@ def _cofactors_slope(g: Any, A: Any) -> Any:
     return made if broken is None else where_op(broken[..., None, None], math.nan, made)
 
 
-@op("other", method=False, A=_cofactors_slope)
+@op("other", method=False, A=_cofactors_slope, kernels={"out": elimination.cofactors})
 def cofactors(xp: Any, A: Any) -> Any:
     """The derivative of the determinant by each element, from the singular values: it exists for singular matrices too.
 
     Of small ones on a device it comes from an elimination, which the host need not wait for.
     """
-    made = None if xp is np else elimination.cofactors(A)
-    if made is not None:
-        return made
     safe, broken = without_broken(xp, A)
     U, S, Vh = svd(safe, False)
     made = _turned(U, xp.eye(S.shape[-1], dtype=S.dtype) * _of_others(S)[..., None, :], Vh)
@@ -83,8 +80,6 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     if size == 1:
         return g[..., None, None]
     xp = namespace(array)
-    if xp is not np and array is A and is_array(g) and (made := elimination.cofactors(A)) is not None:
-        return g[..., None, None] * made
     identity = xp.eye(size, dtype=array.dtype)
     singular = ((raw(out) == 0) | (raw(out) != raw(out)))[..., None, None]  # of NaN: inv might refuse it, the cofactors are NaN
     safe = A if xp is np and not singular.any() else where_op(singular, identity, A)
@@ -100,7 +95,15 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     return where_op(singular, g[..., None, None] * cofactors(where_op(singular, A, distinct)), weight * inverse.mT)
 
 
-@op("other", promote=matrices("det", square=True), A=_det_slope)
+def _det_slope_on_device(g: Any, A: Any, out: Any) -> Any:
+    made = elimination.cofactors(A) if A.shape[-1] > 1 else None
+    return None if made is None else g[..., None, None] * made
+
+
+@op(
+    "other", promote=matrices("det", square=True), A=_det_slope,
+    kernels={"out": elimination.determinants, "A": _det_slope_on_device},
+)  # fmt: skip
 def det(xp: Any, A: Any) -> Any:
     """The determinant of square matrices.
 
@@ -113,9 +116,6 @@ def det(xp: Any, A: Any) -> Any:
         >>> gradlib.linalg.det(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
         tensor(-2.)
     """
-    made = None if xp is np else elimination.determinants(A)
-    if made is not None:
-        return made
     made = xp.linalg.det(A)
     return made if xp is not np or np.all(made) else xp.where((made == 0) & ~np.isfinite(A).all((-2, -1)), nan_of(made.dtype), made)
 
@@ -140,12 +140,9 @@ def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
 
 
 @op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit",
-    A=_slogdet_slope)  # fmt: skip
+    A=_slogdet_slope, kernels={"out": elimination.signs_and_logarithms})  # fmt: skip
 def slogdet_op(xp: Any, A: Any) -> Any:
     """Sign and logarithm of the size of the determinant."""
-    made = None if xp is np else elimination.signs_and_logarithms(A)
-    if made is not None:
-        return made
     sign, size = xp.linalg.slogdet(A)
     if xp is np and not np.all(np.isfinite(size)):  # LAPACK takes a pivot of NaN for a zero
         size = np.where((sign == 0) & ~np.isfinite(A).all((-2, -1)), size.dtype.type(math.nan), size)

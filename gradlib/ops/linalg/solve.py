@@ -177,7 +177,10 @@ def _attempt_regular(xp: Any, name: str, advice: str, function: Any, A: Any, *re
     return np.where(unknown, nan_of(made.dtype), made)
 
 
-@op("other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)))
+@op(
+    "other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)),
+    kernels={"out": elimination.solved},
+)  # fmt: skip
 def inv(xp: Any, A: Any) -> Any:
     """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
 
@@ -190,9 +193,6 @@ def inv(xp: Any, A: Any) -> Any:
         tensor([[0.5000, 0.0000],
                 [0.0000, 0.5000]])
     """
-    made = None if xp is np else elimination.solved(A)
-    if made is not None:
-        return made
     return _attempt_regular(xp, "inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
 
 
@@ -315,17 +315,18 @@ def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
 _square_and_more = matrices("solve", square=True, vectors=True)
 
 
-@op("other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes)
+@op(
+    "other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes,
+    kernels={"out": lambda A, B: elimination.solved(A, *B)},
+)  # fmt: skip
 def solve_op(xp: Any, A: Any, B: Any) -> Any:
     """The X of A X = B; B is a list of one, of matrices or of vectors."""
     (B,) = B
     vector = B.ndim < A.ndim
     if vector:
         B = B[..., None]
-    made = None if xp is np else elimination.solved(A, B)
-    if made is None:
-        advice = "A must not be singular; linalg.lstsq finds the nearest solution."
-        made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B)
+    advice = "A must not be singular; linalg.lstsq finds the nearest solution."
+    made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B)
     return made[..., 0] if vector else made
 
 
