@@ -16,16 +16,13 @@ from gradlib.ops.activation import (
     silu as silu,
     softplus as softplus,
 )
-from gradlib.ops.elementwise import sigmoid as sigmoid
-from gradlib.ops.loss import (
+from gradlib.ops.classification_loss import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
-    huber_loss as huber_loss,
-    l1_loss as l1_loss,
-    mse_loss as mse_loss,
     nll_loss as nll_loss,
-    smooth_l1_loss as smooth_l1_loss,
 )
+from gradlib.ops.elementwise import sigmoid as sigmoid
+from gradlib.ops.loss import huber_loss as huber_loss, l1_loss as l1_loss, mse_loss as mse_loss, smooth_l1_loss as smooth_l1_loss
 from gradlib.ops.nn import embedding as embedding, layer_norm as layer_norm, linear as linear, one_hot as one_hot, pad as pad
 from gradlib.ops.trigonometry import tanh as tanh
 

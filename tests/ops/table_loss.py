@@ -9,7 +9,7 @@ import numpy as np
 import scipy.special
 
 import gradlib.nn.functional as F
-from gradlib.ops import loss
+from gradlib.ops import classification_loss, loss
 from tests.ops.case import Case, Rng, beside, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -144,7 +144,7 @@ CASES = [
         lambda a, t: -(a[0, 0] + a[2, 0]) / 2, label="ignore",
     ),
     Case("nll_loss", F.nll_loss, lambda rng: [rng.standard_normal(3), np.array(2)], lambda a, t: -a[2], label="one"),
-    Case("to_classes", lambda a: loss.to_classes(a, beside(a, PLACES), beside(a, WEIGHTS), -100, "none", (2, 3)), normal((2,)),
+    Case("to_classes", lambda a: classification_loss.to_classes(a, beside(a, PLACES), beside(a, WEIGHTS), -100, "none", (2, 3)), normal((2,)),
          lambda a: np.array([[-0.5 * a[0], 0, 0], [0, 0, -2 * a[1]]]), differentiable=False),
     Case("cross_entropy", F.cross_entropy, classed((5, 3)), entropy, dtypes=ALL),
     Case("cross_entropy", weighted(F.cross_entropy), classed((2, 3, 4)), weighted(entropy), label="weight"),
@@ -164,7 +164,7 @@ CASES = [
         "cross_entropy", weighted(F.cross_entropy, label_smoothing=0.3, reduction="none"), classed((5, 3)),
         weighted(entropy, reduction="none", smoothing=0.3), label="smoothing-none",
     ),
-    Case("cross_entropy", lambda a, t: loss.cross_entropy_op(a, t, "mean")[0], classed((4, 3)), entropy, label="of rows"),
+    Case("cross_entropy", lambda a, t: classification_loss.cross_entropy_op(a, t, "mean")[0], classed((4, 3)), entropy, label="of rows"),
     Case(
         "cross_entropy", F.cross_entropy, odds(4, 3), lambda a, t: -(scipy.special.log_softmax(a, 1) * t).sum() / 4,
         label="probabilities",
