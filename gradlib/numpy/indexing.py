@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
+from gradlib.numpy.joining import concatenate
 from gradlib.numpy.operands import (
     axes_of,
     axis_of,
@@ -22,7 +23,6 @@ from gradlib.numpy.operands import (
     written,
 )
 from gradlib.numpy.registry import implements
-from gradlib.numpy.shaping import concatenate
 from gradlib.ops import gather, index as indices, join, select
 
 

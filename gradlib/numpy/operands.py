@@ -162,6 +162,20 @@ def floating(x: Any, like: Tensor | None = None) -> Tensor:
     return x.to(dtypes.float64) if x.dtype.kind in "biu" else x
 
 
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """The sizes that a number, a sequence of them or an array of them names."""
+    several = isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim == 1)
+    return tuple(map(operator.index, shape)) if several else (operator.index(shape),)
+
+
+def full_sizes(shape: Any) -> tuple[int, ...]:
+    """Sizes of which none is left open. Raises: ValueError for negative ones."""
+    sizes = sizes_of(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"sizes must not be negative, got {sizes}")
+    return sizes
+
+
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that an ``axis=`` argument names, counted from 0; all for None. Raises: AxisError, ValueError for one named twice."""
     if axis is None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
+from gradlib.numpy.joining import concatenate, stack
 from gradlib.numpy.linear import eigvals, inexact, lstsq
 from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted_arrays, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements
 from gradlib.numpy.sampled import convolve
-from gradlib.numpy.shaping import concatenate, stack
 from gradlib.ops import elementwise
 
 

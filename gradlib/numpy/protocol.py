@@ -13,6 +13,7 @@ from gradlib.core.tensor import Tensor, publish
 from gradlib.numpy import (
     creation,
     indexing,
+    joining,
     linear,
     methods,
     pointwise,
@@ -21,15 +22,18 @@ from gradlib.numpy import (
     reductions,
     refusals,
     sampled,
+    sets,
     shaping,
     sorting,
+    statistics,
     transforms,
 )  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
 from gradlib.numpy.ufuncs import OF_FLOATS, REFLECTED, call, from_operator
 
 FAMILIES = (
-    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms,
+    creation, indexing, joining, linear, pointwise, polynomials, products, reductions, refusals, sampled, sets, shaping, sorting,
+    statistics, transforms,
 )  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 

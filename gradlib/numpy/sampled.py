@@ -10,9 +10,10 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
+from gradlib.numpy.joining import concatenate, stack
 from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.numpy.shaping import concatenate, stack
+from gradlib.numpy.statistics import median
 from gradlib.ops import finite, minmax, reduce, rounding, select
 
 
@@ -315,16 +316,10 @@ def _statistic(reduced: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor
     return ends
 
 
-def _median(x: Tensor, along: int) -> Tensor:
-    from gradlib.numpy.sorting import median
-
-    return median(x, along, keepdims=True)
-
-
 _ENDS: dict[Any, Callable[..., Tensor]] = {
     "constant": _constant_ends, "linear_ramp": _ramps, "maximum": _statistic(lambda x, i: minmax.amax(x, (i,), True)),
     "minimum": _statistic(lambda x, i: minmax.amin(x, (i,), True)), "mean": _statistic(lambda x, i: reduce.mean(floating(x), (i,), True)),
-    "median": _statistic(_median),
+    "median": _statistic(lambda x, i: median(x, i, keepdims=True)),
 }  # fmt: skip
 
 

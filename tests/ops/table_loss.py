@@ -144,8 +144,8 @@ CASES = [
         lambda a, t: -(a[0, 0] + a[2, 0]) / 2, label="ignore",
     ),
     Case("nll_loss", F.nll_loss, lambda rng: [rng.standard_normal(3), np.array(2)], lambda a, t: -a[2], label="one"),
-    Case("to_classes", lambda a: classification_loss.to_classes(a, beside(a, PLACES), beside(a, WEIGHTS), -100, "none", (2, 3)), normal((2,)),
-         lambda a: np.array([[-0.5 * a[0], 0, 0], [0, 0, -2 * a[1]]]), differentiable=False),
+    Case("to_classes", lambda a: classification_loss.to_classes(a, beside(a, PLACES), beside(a, WEIGHTS), -100, "none", (2, 3)),
+         normal((2,)), lambda a: np.array([[-0.5 * a[0], 0, 0], [0, 0, -2 * a[1]]]), differentiable=False),
     Case("cross_entropy", F.cross_entropy, classed((5, 3)), entropy, dtypes=ALL),
     Case("cross_entropy", weighted(F.cross_entropy), classed((2, 3, 4)), weighted(entropy), label="weight"),
     Case(
