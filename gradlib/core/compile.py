@@ -1,9 +1,7 @@
-"""Writes the Python of each operation's fast path when it is first called (``written.py``).
+"""Compiles each operation's fast path when it is first called, from the text that ``core/compile_path.py`` writes.
 
-The fast path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
-unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
-``dispatch``, where CuPy arrays find a fast path of their own, written when the first of them comes; the rest goes to ``slow_path``, which
-does the same in general and is the text to read first. ``inspect.getsource(gradlib.tanh)`` shows what is written.
+``inspect.getsource(gradlib.tanh)`` shows it. Where CuPy arrays first come, where hooks for saved tensors or an observer are first active,
+a variant of its own is compiled.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +16,24 @@ import numpy as np
 from gradlib.backend import array as arrays, vectorised
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import prepared, small
-from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
+from gradlib.core.compile_forward import forward_names
 from gradlib.core.compile_node import node_name
+from gradlib.core.compile_path import (
+    CALL,
+    OBSERVED,
+    ON_DEVICE,
+    OPERATOR,
+    PACKING,
+    call_signature,
+    source_of,
+    source_of_call,
+    source_of_observed,
+)
 from gradlib.core.declaration import OPERATIONS, Op
 from gradlib.core.device_rules import by_kernel, function_on_device, kernel_function
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
-from gradlib.core.written import WRITTEN, build, written_when_called
+from gradlib.core.written import build, written_when_called
 
 
 def _parts(op: Op) -> dict[str, Any]:
@@ -34,59 +42,10 @@ def _parts(op: Op) -> dict[str, Any]:
     return {"op": op, "_value": op.value, "_of_floats": op.of_floats, "_direct": op.direct, "_meet": op.meet, **nodes}
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One of the variants of the fast path's text: which calls it serves, and the expressions in which it differs.
-
-    Attributes:
-        name: tells its file from those of the operation's other texts.
-        usual: the condition that nothing unusual is active.
-        seq: the expression for a node's sequence number.
-        library: the namespace that the value computes in.
-        array: the class of its arrays.
-        rest: what everything else goes to.
-        more: what it is given after the operation and its arguments.
-    """
-
-    name: str
-    usual: str = "not global_state.active"
-    seq: str = "next_seq()"
-    library: str = "np"
-    array: str = "ndarray"
-    rest: str = "dispatch"
-    more: str = ""
-
-    def file(self, op: Op) -> str:
-        return f"{WRITTEN}{op.label}, {self.name}"
-
-    def value(self, op: Op, arguments: str) -> str:
-        """The expression that computes the operation's value."""
-        if self.library == "cupy" and "out" in op.kernels:
-            return f"(_out if (_out := _kernel({arguments})) is not None else _value(cupy, {arguments}))"
-        known = op.direct is not None or (op.device is not None and self.library == "cupy")
-        return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
-
-    def serves(self, name: str) -> str:
-        """The condition that an array is of the class that the text is for, and on the current device."""
-        on_current = f" and {name}.data.device_id == current_device()" if self.library == "cupy" else ""
-        return f"type({name}) is {self.array}{on_current}"
-
-    def leave(self, op: Op) -> str:
-        """The statement that hands the call over."""
-        return f"return {self.rest}(op, ({', '.join(op.params)},){self.more})"
-
-
-CALL = Variant("call")
-OPERATOR = Variant("operator", rest="operate")
-OBSERVED = Variant("observed", usual="global_state.active == global_state.observed", seq="_seq", more=", _seq")
-PACKING = Variant("packing", usual="global_state.active == global_state.packing", rest="slow_path")
-ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path")
-
-
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     variant = OPERATOR if operator else CALL
-    head, call = (", ".join(op.params),) * 2 if operator else _signature(op)
+    head, call = (", ".join(op.params),) * 2 if operator else call_signature(op)
     function: Any = written_when_called(
         op.label, variant.file(op), head, call, functools.partial(source_of_call, op, variant), op.defaults,
         functools.partial(_names_of_call, op),
@@ -118,14 +77,16 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
 def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
     library = arrays.cupy()
-    named = {"cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
-    named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
+    of_library = {
+        "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice,
+        "current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream,
+    }  # fmt: skip
     computes = {"_direct": op.value_on_device, "_value": function_on_device(op.value, decorated=True)}
     if "out" in op.kernels:
         computes["_kernel"] = kernel_function(op.kernels["out"])
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
-    return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), **computes})
+    return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **computes})
 
 
 def value_on_device(op: Op) -> Callable[..., Any]:
@@ -142,30 +103,14 @@ def value_on_device(op: Op) -> Callable[..., Any]:
     return formula
 
 
-def source_on_device(op: Op) -> str:
-    """The Python text of an operation's fast path on CuPy arrays."""
-    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, ON_DEVICE), f"    {ON_DEVICE.leave(op)}"])
-
-
 def compile_packing(op: Op) -> Any:
     """The operation where hooks for saved tensors are all that is active; everything else goes to ``slow_path``."""
-    return build(op.name, PACKING.file(op), source_of_packing(op), {**_parts(op), "pack_results": pack_results})
-
-
-def source_of_packing(op: Op) -> str:
-    """The Python text of an operation's fast path under hooks for saved tensors."""
-    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, PACKING), f"    {PACKING.leave(op)}"])
+    return build(op.name, PACKING.file(op), source_of(op, PACKING), {**_parts(op), "pack_results": pack_results})
 
 
 def compile_observed(op: Op) -> Any:
     """``observed(seq, *args)``: the operation with the number its node is to have, for an observer to call while it is all there is."""
     return build("observed", OBSERVED.file(op), source_of_observed(op), _parts(op))
-
-
-def source_of_observed(op: Op) -> str:
-    """The Python text of an operation's fast path under an observer."""
-    path = _fast_path(op, OBSERVED) if op.tensors else []
-    return "\n".join([f"def observed(_seq, {', '.join(op.params)}):", *path, f"    {OBSERVED.leave(op)}"])
 
 
 class _Spy:
@@ -191,424 +136,3 @@ def direct_function(op: Op) -> Callable[..., Any] | None:
     if called == ("vectorised", name):
         return getattr(getattr(vectorised, name), "on_host", None)
     return getattr(np, name, None) if called == (name,) else None
-
-
-def source_of_call(op: Op, variant: Variant = CALL) -> str:
-    """The Python text of an operation's public function."""
-    arguments = ", ".join(op.params)
-    aliased = "dim" in op.params
-    lines = [f"def {op.label}({arguments if variant is OPERATOR else _signature(op)[0]}):"]
-    if aliased and variant is CALL:
-        lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
-    if "out" not in op.params and variant is CALL:
-        lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
-    lines += _paths(op, variant)
-    if has_forward_path(op):
-        lines += forward_path(op, variant.value, variant.leave(op), _is_dtype_known(op))
-    lines.append(f"    {variant.leave(op)}")
-    return "\n".join(lines)
-
-
-def _signature(op: Op) -> tuple[str, str]:
-    """The declared parameters, with ``out`` and, where there is a ``dim``, NumPy's names for it; and how they are handed on."""
-    head, call, keyword_only = [], [], False
-    for name in op.params:
-        if name in op.keyword_only and not keyword_only:
-            head.append("*")
-            keyword_only = True
-        head.append(f"{name}=_default_{name}" if name in op.defaults else name)
-        call.append(f"{name}={name}" if keyword_only else name)
-    if "out" not in op.params:
-        head += ([] if keyword_only else ["*"]) + ["out=None"]
-        call.append("out=out")
-    if "dim" in op.params:
-        head.append("**aliases")
-        call.append("**aliases")
-    return ", ".join(head), ", ".join(call)
-
-
-def _paths(op: Op, variant: Variant) -> list[str]:
-    """The fast paths for Tensors and for raw arrays alone; the last line, which is not here, hands over every other call."""
-    if not op.tensors:
-        return []
-    fast, on_raw = _fast_path(op, variant), _raw_path(op, variant)
-    return on_raw + fast if _is_loose(op) else fast + on_raw
-
-
-def _is_loose(op: Op) -> bool:
-    """Whether the fast path also serves calls in which the first tensor argument is no Tensor.
-
-    It is then a list, one of several with a joint rule, or the only one without a derivative.
-    """
-    return op.tensors[0] == op.sequence or bool(op.joint) or (bool(op.rules) and op.tensors[0] not in op.rules)
-
-
-def _promotes_itself(op: Op) -> bool:
-    """Whether the operation's own promotion function must run, also for floats of one dtype."""
-    if not callable(op.promote):
-        return False
-    return op.sequence is not None or len(op.outputs) > 1 or (bool(op.rules) and set(op.tensors) != set(op.rules))
-
-
-def _may_be_complex(op: Op) -> bool:
-    """Whether the fast path serves complex operands as it does real ones."""
-    return op.complex == "explicit" or not op.rules
-
-
-def _is_dtype_known(op: Op) -> bool:
-    """Whether the result has the common dtype of the operands; of complex operands it may be real."""
-    return bool(op.promote) and bool(op.rules) and not _promotes_itself(op) and not _may_be_complex(op)
-
-
-def _fast_path(op: Op, variant: Variant) -> list[str]:
-    """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
-
-    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. Only a value
-    that has begun to write ``into`` its input does not run again.
-    """
-    loose = _is_loose(op)
-    lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
-    made = "Node"
-    body: list[str] = []
-    if [place for place in op.without_tensors if place or loose]:
-        made = "_made"
-        body.append("_made = Node")
-    for place, name in enumerate(op.tensors):
-        if name == op.sequence:
-            body += _read_list(op, variant)
-        elif place or loose:
-            body += _read(op, place, variant)
-    if loose:
-        body += ["if not _some:", f"    {variant.leave(op)}"]
-    body += [*_promoted(op, variant), *_run(op, variant, made), *_returned(op, variant)]
-    return [*lines, *(f"        {line}" for line in body)]
-
-
-def _entered(op: Op, variant: Variant) -> list[str]:
-    """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
-    first = op.tensors[0]
-    dtype = f"a_{first}.dtype"
-    real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
-    elsewhere = [f"if not ({variant.serves(f'a_{first}')}{real}):", f"    {variant.leave(op)}"]
-    if variant is ON_DEVICE:
-        known = [*elsewhere, f"_dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
-    else:
-        known = [
-            f"_dtype = {first}._float",
-            "if _dtype is None:",
-            *(f"    {line}" for line in elsewhere),
-            f"    if {dtype} is F32 or {dtype} is F64:",
-            f"        _dtype = {first}._float = {dtype}",
-        ]
-    node = [f"n_{first} = {first}._node"] if op.rules else []
-    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
-    return [*lines, *(f"        {line}" for line in (*known, *node))]
-
-
-def _read(op: Op, place: int, variant: Variant) -> list[str]:
-    """An operand: a Tensor, a number, a raw array, or None where it has no derivative.
-
-    Where the array and the first one are not floats of one dtype, and operands meet in one, ``_dtype`` becomes None.
-    """
-    name = op.tensors[place]
-    return [
-        f"_kind = type({name})",
-        "if _kind is Tensor:",
-        f"    a_{name} = {name}._array",
-        *(f"    {line}" for line in _checked_tensor(op, name, variant)),
-        *([f"    n_{name} = {name}._node"] if op.rules else []),
-        *(["    _some = True"] if _is_loose(op) else []),
-        f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
-        f"    a_{name} = {_number(op, name, variant)}",
-        *([f"    n_{name} = None"] if op.rules else []),
-        *(["    _made = Lasting"] if place in op.without_tensors else []),
-        f"elif {variant.serves(name)}:",
-        f"    a_{name} = {name}",
-        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, known=True)),
-        *([f"    n_{name} = None"] if op.rules else []),
-        "else:",
-        f"    {variant.leave(op)}",
-    ]
-
-
-def _number(op: Op, name: str, variant: Variant) -> str:
-    """What a number computes as: beside floats, an array in which it is kept."""
-    if variant is ON_DEVICE or not op.promote or _promotes_itself(op) or not op.is_ufunc:
-        return name
-    return f"{name} if _dtype is None else {name} and (singles if _dtype is F32 else doubles)[{name}]"
-
-
-def _read_list(op: Op, variant: Variant) -> list[str]:
-    """The operands of a list: Tensors, raw arrays, and None where nothing brings them to one dtype."""
-    name = op.sequence
-    by_first = op.tensors[0] == name and op.promote and not _promotes_itself(op)
-    of_first = ["if _array.dtype is not _dtype:", f"    _dtype = None if a_{name} else _array.dtype"]
-    return [
-        f"if not {_is_list(name)}{f' or not {name}' if by_first else ''}:",
-        f"    {variant.leave(op)}",
-        *(["_dtype = None"] if by_first else []),
-        f"a_{name} = []",
-        f"n_{name} = []",
-        f"for _each in {name}:",
-        "    if type(_each) is Tensor:",
-        "        _array = _each._array",
-        f"        n_{name}.append(_each._node)",
-        *(["        _some = True"] if _is_loose(op) else []),
-        "    else:",
-        "        _array = _each",
-        f"        n_{name}.append(None)",
-        f"    if {variant.serves('_array')}:",
-        *(f"        {line}" for line in (of_first if by_first else _checked_array(op, "_array", variant, known=True))),
-        f"        a_{name}.append(_array)",
-        *([] if op.promote else ["    elif _array is None:", f"        a_{name}.append(None)"]),
-        "    else:",
-        f"        {variant.leave(op)}",
-        *(["if _dtype is not F32 and _dtype is not F64:", "    _dtype = None"] if by_first else []),
-    ]
-
-
-def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
-    """The class and dtype of the array in a Tensor, as the Tensor knows them or as they are asked now."""
-    if variant is ON_DEVICE or _is_loose(op) or not op.promote or _promotes_itself(op):
-        return _checked_array(op, f"a_{name}", variant)
-    return [
-        f"if _dtype is None or {name}._float is not _dtype:",
-        f"    if not ({variant.serves(f'a_{name}')}):",
-        f"        {variant.leave(op)}",
-        f"    if a_{name}.dtype is _dtype:",
-        f"        {name}._float = _dtype",
-        "    else:",
-        "        _dtype = None",
-    ]
-
-
-def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) -> list[str]:
-    """The class and dtype of the array in an operand. ``known``: its class is known."""
-    leave = f"    {variant.leave(op)}"
-    elsewhere = [] if known else [f"if not ({variant.serves(array)}):", leave]
-    if op.promote and not _promotes_itself(op):
-        inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
-        return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
-    if op.promote or _may_be_complex(op):
-        return elsewhere
-    return [*elsewhere, f'if {array}.dtype.kind == "c":', leave]
-
-
-def _operands(op: Op) -> str:
-    """The operands' values, as the text lists them."""
-    return ", ".join(f"*a_{name}" if name == op.sequence else f"a_{name}" for name in op.tensors)
-
-
-def _promoted(op: Op, variant: Variant) -> list[str]:
-    """Operands that are not floats of one dtype are converted to their common dtype."""
-    if not op.promote:
-        return []
-    names = _operands(op)
-    if variant is not ON_DEVICE and _may_be_complex(op):
-        lines = [f"[{names}] = _meet([{names}])"]
-    else:
-        lines = [f"_met = meet(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
-    if _promotes_itself(op):
-        return lines
-    first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
-    again = [f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else []
-    return [*(["_float = _dtype"] if again else []), "if _dtype is None:", *(f"    {line}" for line in lines), *again]
-
-
-def _run(op: Op, variant: Variant, made: str) -> list[str]:
-    """The value, and the node around it where a gradient is wanted."""
-    passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    compute = [f"    out = {variant.value(op, passed)}"]
-    if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.on_kernel):
-        compute = [f"    out = (_of_floats if _float is not None else _value)({variant.library}, {passed})"]
-    single = len(op.outputs) == 1
-    if single:
-        scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
-        compute += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
-        if variant is ON_DEVICE and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
-            real = f'a_{op.tensors[0]}.dtype.kind != "c"'
-            compute += [f"    if out.dtype is F32 and _dtype is not F32 and {real}:", f"        out = narrowed(op, out, [{_operands(op)}])"]
-    if not op.rules:
-        return ["try:", *compute, *_EXCEPT, "else:"]
-    unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)
-    edges = ", ".join(f"*n_{name}" if name == op.sequence else f"n_{name}" for name in op.tensors)
-    if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
-        made = f"({made} if {_live(op, op.saving)} else Lasting)"
-    known = _is_dtype_known(op)
-    kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name, variant) + ', ' for name in op.saved_names)})"]
-    lines = [
-        "try:",
-        f"    if ({unwanted}) or (global_state.no_grad and not thread_state.grad_enabled):",
-        "        _node = None",
-        *(f"    {line}" for line in compute if single),
-        "    else:",
-        f"        _node = {made}()",
-        f"        _node.seq = {variant.seq}",
-    ]
-    if not single:
-        lines += [f"    {kept[0]}", "        _node._meta = None", *compute, *_EXCEPT, "else:"]
-        results = f"wrap_several(op, ({', '.join(op.params)},), _node, out)"
-        if op.view:
-            results = f"views_of(op, {op.params[0]}, out, ({_rest(op)}), _node), out"
-        lines += [f"    _results, _outputs = {results}", "    if _node is not None and _outputs:"]
-        lines += _keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()
-        return [*lines, f"        {kept[1].strip()}", *(f"    {line}" for line in _packed(op, variant))]
-    return [
-        *lines,
-        *(f"    {line}" for line in (*compute, *kept)),
-        "        _node.shape = out.shape",
-        f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
-        "        _node._meta = None",
-        *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
-        *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
-        *(_EXCEPT_BEGUN if "into" in op.params else _EXCEPT),
-        "else:",
-    ]
-
-
-_EXCEPT = ["except Exception:", "    pass"]
-_EXCEPT_BEGUN = ["except Exception as _error:", "    if into and has_begun(_error):", "        raise"]
-
-
-def _packed(op: Op, variant: Variant) -> list[str]:
-    """Hooks for saved tensors are given what the node saved, and keep what they made of it."""
-    if variant is not PACKING or not op.saved_names:
-        return []
-    result = "_result" if len(op.outputs) == 1 else "_results"
-    return ["    if _node is not None and thread_state.saving:", f"        _node.saved = pack_results(op, _node.saved, {result})"]
-
-
-def _returned(op: Op, variant: Variant) -> list[str]:
-    """Tensors around the results."""
-    if len(op.outputs) > 1:
-        return ["    return _results"] if op.rules else [f"    return wrap_several(op, ({', '.join(op.params)},), None, out)[0]"]
-    return [
-        "    _result = blank()",
-        "    _result._array = out",
-        f"    _result._float = {'_float' if _is_dtype_known(op) and variant is not ON_DEVICE else 'None'}",
-        f"    _result._node = {'_node' if op.rules else 'None'}",
-        *(_marked(op, variant) if op.view else _UNMARKED),
-        *_packed(op, variant),
-        "    return _result",
-    ]
-
-
-_UNMARKED = ["    _result._meta = global_state.born", "    _result._version_slot = None"]
-
-
-def _rest(op: Op) -> str:
-    """The arguments of a view but its source, as they stand in a tuple."""
-    return "".join(f"{name}, " for name in op.params[1:]).rstrip()
-
-
-def _marked(op: Op, variant: Variant) -> list[str]:
-    """The text that does the work of ``mark_view``; on the CPU without a call."""
-    source, array, rest = op.params[0], f"a_{op.params[0]}", _rest(op)
-    marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
-    if variant.array != "ndarray" or source != op.tensors[0]:
-        return marked
-    shares = f"_owner is {array} or (_owner is not None and _owner is {array}.base)"
-    usual = "global_state.born is None" if op.rules else f"global_state.born is None and {source}._meta is None"
-    shared = ["    _owner = out.base", f"    if ({shares}) and {usual}:"]
-    if not op.rules:
-        counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
-        return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]
-    return [
-        *shared,
-        "        _view = View()",
-        "        _view.op = op",
-        f"        _view.rest = ({rest})",
-        "        if global_state.no_grad and not thread_state.grad_enabled:",
-        "            _view.recorded = False",
-        f"        _meta = {source}._meta",
-        "        _parent = None if _meta is None else _meta if type(_meta) is View else _meta.view",
-        "        if _parent is None:",
-        f"            _view.base = {source}",
-        "        else:",
-        "            _view.follow(_parent)",
-        "        _result._meta = _view",
-        f"        _counter = _result._version_slot = {source}._version_slot or {source}.version",
-        "        if type(_counter) is Version and len(_counter.views) < _counter.limit:  # as `add_view` has it",
-        "            _counter.views.append(ref(_result))",
-        "        else:",
-        "            _counter.add_view(_result)",
-        "    else:",
-        *(f"    {line}" for line in marked),
-    ]
-
-
-def _keep_stream(indent: str, array: str) -> list[str]:
-    return [f"{indent}    if current_stream() is not usual_stream:", f"{indent}        keep_stream(_node, {array}.data.device_id)"]
-
-
-def _unless_integer(op: Op) -> list[str]:
-    another = "out.dtype is not _dtype and " if not _is_loose(op) and not _promotes_itself(op) else ""
-    if len(op.tensors) > 1:  # of which another may have the gradient, as the source of a copy into integers
-        another = "out.dtype is not F32 and out.dtype is not F64 and "
-    return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
-
-
-def _raw_path(op: Op, variant: Variant) -> list[str]:
-    """On arrays the value alone: what rules run on in a first-order backward."""
-    single = [name for name in op.tensors if name != op.sequence]
-    several = op.sequence
-    first = variant.serves(single[0]) if single else f"{_is_list(several)} and {several} and {variant.serves(f'{several}[0]')}"
-    result = variant.value(op, ", ".join(op.params))
-    if op.joint:
-        return _raw_list(op, variant, result)
-    if variant is ON_DEVICE and op.promote and _is_loose(op):
-        result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
-    lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
-    if op.sequence is None and "into" in op.params:  # a value that writes into its input does not run again
-        return [*lines, f"        return {result}"]
-    if op.sequence is None:
-        return [*lines, "        try:", f"            return {result}", *(f"        {line}" for line in _EXCEPT)]
-    search = [f"        for _each in {op.sequence}:", "            if isinstance(_each, Tensor):", "                break"]
-    return [*lines, *search, "        else:", f"            return {result}"]
-
-
-def _is_list(name: str | None) -> str:
-    """The condition that an argument is a list or tuple; ``type(x) in (list, tuple)`` takes twice as long."""
-    return f"(type({name}) is list or type({name}) is tuple)"
-
-
-def _raw_list(op: Op, variant: Variant, result: str) -> list[str]:
-    """The same for a list of arrays or None beside numbers or arrays."""
-    beside = [f"(type({name}) is float or {variant.serves(name)})" for name in op.joint]
-    return [
-        f"    if {_is_list(op.sequence)} and {' and '.join(beside)}:",
-        "        _some = False",
-        f"        for _each in {op.sequence}:",
-        f"            if {variant.serves('_each')}:",
-        "                _some = True",
-        "            elif _each is not None:",
-        "                break",
-        "        else:",
-        "            if _some:",
-        f"                return {result}",
-    ]
-
-
-def _kept(op: Op, name: str, variant: Variant) -> str:
-    """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
-    _, kind, place, wanted_by = op.needs[name]
-    kept = name
-    if kind == "tensor" and place and op.numbers_in_single and variant is ON_DEVICE:
-        kept = f"(a_{name} if type(a_{name}) is single else {name})"  # in which backward computes, too
-    if kind == "output":
-        kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
-    elif kind in ("shape", "dtype"):
-        tensor = op.tensors[place]
-        missing = "()" if kind == "shape" else "None"
-        kept = f"getattr(a_{tensor}, {kind!r}, {missing})"
-        if tensor == op.sequence:
-            kept = f"[_each.{kind} for _each in a_{tensor}]"
-        elif place == 0 and not _is_loose(op):
-            kept = f"a_{tensor}.{kind}"
-    return f"({kept} if {_live(op, wanted_by)} else None)" if wanted_by and len(wanted_by) < len(op.tensors) else kept
-
-
-def _live(op: Op, places: tuple[int, ...]) -> str:
-    """The condition that one of the tensors at these places wants a gradient."""
-    names = [op.tensors[place] for place in places]
-    return " or ".join(f"any(n_{name})" if name == op.sequence else f"n_{name} is not None" for name in names)

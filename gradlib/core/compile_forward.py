@@ -1,4 +1,4 @@
-"""Writes the fast path of forward mode for each operation, as ``core/compile.py`` writes that of the operation itself.
+"""Writes the fast path of forward mode for each operation, as ``core/compile_path.py`` writes that of the operation itself.
 
 It serves one level of forward mode outside any graph, Tensors on NumPy of one dtype, float32 or float64, and an operation whose kind
 says how tangents pass. Anything else goes to ``dispatch``, and ``core/forward.py`` does it in general. Tangents travel as bare

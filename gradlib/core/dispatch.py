@@ -1,7 +1,7 @@
 """The slow path of every operation: raw arrays, mixed dtypes and devices, views, several outputs, recording.
 
 Reads top to bottom as one call: read each operand once, see that they live in one place, bring them to a common dtype, take a sequence
-number, compute the value, wrap it, and keep what the rules asked for. The fast path in ``core/compile.py`` is this with every
+number, compute the value, wrap it, and keep what the rules asked for. The fast path in ``core/compile_path.py`` is this with every
 question answered beforehand.
 """
 

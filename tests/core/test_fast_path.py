@@ -1,4 +1,4 @@
-"""The fast path that `core/compile.py` writes does what the slow path in `core/dispatch.py` does, whatever the operands are.
+"""The fast path that `core/compile_path.py` writes does what the slow path in `core/dispatch.py` does, whatever the operands are.
 
 On a device, where every dtype of every operation is a kernel to compile, `tests/ops/test_table.py` compares the two.
 """

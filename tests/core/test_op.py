@@ -14,8 +14,8 @@ import pytest
 
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
-from gradlib.core.compile import source_of_call, source_on_device
 from gradlib.core.compile_node import node_name, on_arrays, rule_applied
+from gradlib.core.compile_path import ON_DEVICE, source_of, source_of_call
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
 
@@ -230,7 +230,7 @@ def test_out_receives_the_result_outside_any_graph() -> None:
 @pytest.mark.host
 def test_the_plain_path_on_a_device_asks_where_every_operand_lies() -> None:
     """CuPy itself may compute across devices, where these reach each other's memory."""
-    texts = {op: source_on_device(op) for op in REGISTRY.values()}
+    texts = {op: source_of(op, ON_DEVICE) for op in REGISTRY.values()}
     plain = {op: text for op, text in texts.items() if "blank()" in text or "wrap_several" in text}
     assert len(plain) > 150
     for op, text in plain.items():

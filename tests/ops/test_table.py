@@ -105,7 +105,7 @@ def test_raw_arrays_and_any_memory_layout_give_the_same(case: Case, rng: np.rand
 
 @each
 def test_fast_path_is_the_slow_path(case: Case, rng: np.random.Generator, device: str) -> None:
-    """What `core/compile.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
+    """What `core/compile_path.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
     arrays = list(case.inputs(rng))
     found = []
     for general in (0, 1):
