@@ -261,22 +261,18 @@ def expanded(forms: str | list[str]) -> list[str]:
 
 
 def described(name: str, call: Callable[..., Any]) -> inspect.Signature:
-    """A function's signature; that of an in-place form which says only ``*args`` is the one of the form that makes a new tensor."""
+    """A function's signature; that of an operator is of what Python gives it."""
     found = inspect.signature(call)
     given = list(found.parameters.values())
-    if not name.endswith("_") or name.endswith("__") or not any(each.kind is each.VAR_POSITIONAL for each in given):
-        if name.startswith("__i") and any(each.kind is each.VAR_POSITIONAL for each in given):
-            return inspect.Signature([given[0], inspect.Parameter("other", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
-        return found
-    plain = getattr(Tensor, name[:-1], None) or getattr(gradlib.nn.functional, name[:-1], None)
-    if plain is None:
-        return found
-    of = [each for each in described(name[:-1], plain).parameters.values() if each.name != "out"]
-    return inspect.Signature(of)
+    if name.startswith("__i") and name.endswith("__") and len(given) > 1:
+        return inspect.Signature([given[0], given[1].replace(name="other")])
+    return found
 
 
 def accepts_numpy_names(call: Callable[..., Any]) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(call, follow_wrapped=False).parameters.values())
+    """Whether a function that has ``dim`` takes ``axis`` for it; signatures that are made for ``help`` do not say so."""
+    code = getattr(call, "__code__", None)
+    return code is not None and bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def static_names(path: Path, name: str) -> set[str]:

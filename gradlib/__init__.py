@@ -176,7 +176,10 @@ def __getattr__(name: str) -> object:
     if name == "bfloat16":
         from gradlib.backend.dtype import bfloat16
 
-        return bfloat16()
+        try:
+            return bfloat16()
+        except RuntimeError as error:
+            raise AttributeError(f"module {__name__!r} has no attribute 'bfloat16' here: {error}") from error
     return _missing(_sys.modules[__name__], name)
 
 

@@ -332,6 +332,7 @@ def amin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out
 @overload
 def amin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax:
     """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``.
 
@@ -343,6 +344,8 @@ def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, o
         >>> gradlib.aminmax(gradlib.tensor([3, 1, 2])).max
         tensor(3)
     """
+@overload
+def aminmax(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax: ...
 
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN.
@@ -915,6 +918,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ceil_(input: Tensor) -> Tensor:
     """``ceil`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+@overload
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views.
 
@@ -929,6 +933,8 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         >>> gradlib.chunk(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
+@overload
+def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
@@ -1140,6 +1146,7 @@ def count_nonzero(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None
 @overload
 def count_nonzero(input: Tensor, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross products of vectors of three elements.
 
@@ -1152,7 +1159,10 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor 
         >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
+@overload
+def cross(input: Tensor, other: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummax:
     """Running maximum along ``dim`` and the index of the latest element that attains it.
 
@@ -1165,7 +1175,10 @@ def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -
         >>> gradlib.cummax(gradlib.tensor([1, 3, 2]), 0).values
         tensor([1, 3, 3])
     """
+@overload
+def cummax(input: Tensor, *, axis: _int, out: tuple[Tensor, ...] | None = None) -> _Cummax: ...
 
+@overload
 def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummin:
     """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``.
 
@@ -1177,6 +1190,8 @@ def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -
         >>> gradlib.cummin(gradlib.tensor([3, 1, 2]), 0).values
         tensor([3, 1, 1])
     """
+@overload
+def cummin(input: Tensor, *, axis: _int, out: tuple[Tensor, ...] | None = None) -> _Cummin: ...
 
 @overload
 def cumprod(input: Tensor, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
@@ -1277,6 +1292,7 @@ def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *,
         tensor([1, 4])
     """
 
+@overload
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ).
 
@@ -1291,6 +1307,8 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
         >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
         tensor([3, 5])
     """
+@overload
+def diff(input: Tensor, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def div(input: _Operand, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
@@ -1545,7 +1563,7 @@ def fill(input: Tensor, value: _Operand, *, out: Tensor | None = None) -> Tensor
         tensor([3., 3.])
     """
 
-def fill_(input: Tensor, *args: Any) -> Tensor:
+def fill_(input: Tensor, value: _Operand) -> Tensor:
     """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1717,6 +1735,7 @@ def full_like(input: Tensor, fill_value: _Operand, *, dtype: _DType | None = Non
         tensor([7., 7.])
     """
 
+@overload
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
 
@@ -1733,6 +1752,8 @@ def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = Fals
         tensor([[1],
                 [4]])
     """
+@overload
+def gather(input: Tensor, *, axis: _int, index: Tensor, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 def ge(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether each element of input is at least that of other.
@@ -1827,6 +1848,7 @@ def imag(input: Tensor) -> Tensor:
         tensor([2.])
     """
 
+@overload
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
 
@@ -1842,7 +1864,10 @@ def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha:
         >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2, 0]), gradlib.tensor([1.0, 2.0, 3.0]))
         tensor([4., 0., 2.])
     """
+@overload
+def index_add(input: Tensor, *, axis: _int, index: Tensor, source: Tensor, alpha: _Number = 1, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input[index[i]] = source[i]`` for dim 0, and alike for others.
 
@@ -1855,7 +1880,10 @@ def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: 
         >>> gradlib.index_copy(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
+@overload
+def index_copy(input: Tensor, *, axis: _int, index: Tensor, source: Tensor, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tensor:
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
 
@@ -1870,6 +1898,8 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
         >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), 1)
         tensor([1., 0., 1.])
     """
+@overload
+def index_fill(input: Tensor, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
 def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
     """``input[indices] = values``, or ``+=`` where repeats all count.
@@ -1890,6 +1920,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
 def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
     """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+@overload
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
 
@@ -1903,6 +1934,8 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
         >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))
         tensor([[3, 4]])
     """
+@overload
+def index_select(input: Tensor, *, axis: _int, index: Tensor, out: Tensor | None = None) -> Tensor: ...
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
@@ -2101,6 +2134,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ 1, 10,  2, 20])
     """
 
+@overload
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
     """The ``k``-th smallest element along ``dim`` (counted from 1), and where it is.
 
@@ -2116,6 +2150,8 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
         >>> gradlib.kthvalue(gradlib.tensor([3, 1, 2]), 2).values
         tensor(2)
     """
+@overload
+def kthvalue(input: Tensor, k: _int, *, axis: _int = -1, keepdims: _bool = False, out: tuple[Tensor, ...] | None = None) -> _KthValue: ...
 
 def le(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether each element of input is at most that of other.
@@ -2646,6 +2682,7 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+@overload
 def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
 
@@ -2658,6 +2695,8 @@ def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, 
         >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))
         tensor(2.)
     """
+@overload
+def nanmean(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
@@ -2675,6 +2714,7 @@ def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, d
 @overload
 def nansum(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
     """The elements start to start + length - 1 along a dimension, as a view.
 
@@ -2688,6 +2728,8 @@ def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tens
         >>> gradlib.narrow(gradlib.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
+@overload
+def narrow(input: Tensor, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 
 def ne(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether the elements of each pair differ.
@@ -2756,6 +2798,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
+@overload
 def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient.
 
@@ -2769,6 +2812,8 @@ def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _
         >>> gradlib.norm(gradlib.tensor([3.0, 4.0]))
         tensor(5.)
     """
+@overload
+def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def normal(mean: _Operand, std: _Operand = 1.0, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, out: Tensor | None = None) -> Tensor:
     """Normal numbers of given means and standard deviations. No gradient flows to them (it is zero).
@@ -3071,6 +3116,7 @@ def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> T
         tensor([1, 2])
     """
 
+@overload
 def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
     """Each element repeated in its place along a dimension, or along the flattened tensor.
 
@@ -3084,6 +3130,8 @@ def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: 
         >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
         tensor([1, 1, 2, 2])
     """
+@overload
+def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, *, axis: _int | None = None, output_size: _int | None = None) -> Tensor: ...
 
 def reshape(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tensor:
     """The same elements in row-major order under another shape; a view where the memory allows it, else a copy.
@@ -3228,6 +3276,7 @@ def scalar_tensor(s: _Number, *, dtype: _DType | None = None, device: _Device | 
         tensor(2.)
     """
 
+@overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
 
@@ -3243,7 +3292,10 @@ def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | Non
         >>> gradlib.scatter(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
+@overload
+def scatter(input: Tensor, *, axis: _int, index: Tensor, src: Tensor | _Number | None = None, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
 
@@ -3258,7 +3310,10 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Te
         >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.tensor([1.0, 2.0, 3.0]))
         tensor([3., 0., 3.])
     """
+@overload
+def scatter_add(input: Tensor, *, axis: _int, index: Tensor, src: Tensor, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself.
 
@@ -3273,6 +3328,8 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
     """
+@overload
+def scatter_reduce(input: Tensor, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True, out: Tensor | None = None) -> Tensor: ...
 
 def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """The index at which each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
@@ -3291,6 +3348,7 @@ def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool =
         tensor([1, 2])
     """
 
+@overload
 def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor:
     """One position along a dimension, which disappears; a view.
 
@@ -3304,6 +3362,8 @@ def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor:
         >>> gradlib.select(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
         tensor([3, 4])
     """
+@overload
+def select(input: Tensor, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element divided by its size, 0 where it is 0; the sign of real numbers.
@@ -3411,6 +3471,7 @@ def softmax(input: Tensor, dim: _int, dtype: _DType | None = None, *, out: Tenso
 @overload
 def softmax(input: Tensor, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
     """The elements in ascending order along ``dim``, and where each came from.
 
@@ -3427,7 +3488,10 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _b
         >>> values, indices
         (tensor([1, 2, 3]), tensor([1, 2, 0]))
     """
+@overload
+def sort(input: Tensor, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort: ...
 
+@overload
 def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Consecutive slices along a dimension, as views.
 
@@ -3442,6 +3506,8 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _i
         >>> gradlib.split(gradlib.arange(5), 2)
         (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
+@overload
+def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -3521,6 +3587,7 @@ def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None
 @overload
 def stack(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def std(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient.
 
@@ -3532,7 +3599,10 @@ def std(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None 
         >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
         tensor(1.)
     """
+@overload
+def std(input: Tensor, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def std_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over ``dim``.
 
@@ -3545,6 +3615,8 @@ def std_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | 
         >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))
         (tensor(1.), tensor(2.))
     """
+@overload
+def std_mean(input: Tensor, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
 def sub(input: _Operand, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
@@ -3639,6 +3711,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1, 4])
     """
 
+@overload
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
 
@@ -3652,6 +3725,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, o
         >>> gradlib.take_along_dim(gradlib.tensor([[3, 1, 2]]), gradlib.tensor([[1, 2, 0]]), dim=1)
         tensor([[1, 2, 3]])
     """
+@overload
+def take_along_dim(input: Tensor, indices: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Tangent of each element, in radians.
@@ -3697,6 +3772,7 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
                 [3., 4.]], requires_grad=True)
     """
 
+@overload
 def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """Slices along a dimension that begin at given positions, or a number of them of nearly equal size.
 
@@ -3710,6 +3786,8 @@ def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Ten
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
+@overload
+def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2, *, out: Tensor | None = None) -> Tensor:
     """The sum over some dimensions of both tensors of the products of their elements.
@@ -3737,6 +3815,7 @@ def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
         tensor([1, 2, 1, 2])
     """
 
+@overload
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _TopK:
     """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are.
 
@@ -3752,6 +3831,8 @@ def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: 
         >>> gradlib.topk(gradlib.tensor([3, 1, 2]), 2).values
         tensor([3, 2])
     """
+@overload
+def topk(input: Tensor, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: tuple[Tensor, ...] | None = None) -> _TopK: ...
 
 def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the diagonal of a matrix.
@@ -3778,6 +3859,7 @@ def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = Non
                 [2, 4]])
     """
 
+@overload
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Integral of samples along ``dim`` by the trapezoidal rule.
 
@@ -3792,7 +3874,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, d
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
         tensor(2.)
     """
+@overload
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
 
+@overload
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Integral of samples along ``dim`` by the trapezoidal rule.
 
@@ -3807,6 +3892,8 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: 
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
         tensor(2.)
     """
+@overload
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
 
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
@@ -3906,6 +3993,7 @@ def unbind(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> tuple[
 @overload
 def unbind(input: Tensor, *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
+@overload
 def unflatten(input: Tensor, dim: _int, sizes: _Shape) -> Tensor:
     """One dimension split into several, of which one may be -1.
 
@@ -3920,6 +4008,8 @@ def unflatten(input: Tensor, dim: _int, sizes: _Shape) -> Tensor:
         tensor([[0, 1],
                 [2, 3]])
     """
+@overload
+def unflatten(input: Tensor, *, axis: _int, sizes: _Shape) -> Tensor: ...
 
 @overload
 def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> Tensor:
@@ -3940,6 +4030,7 @@ def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> T
 @overload
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
+@overload
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``chunk``, with the slices of ``unsafe_split``.
 
@@ -3952,7 +4043,10 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
         >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
+@overload
+def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
+@overload
 def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``split``, but each slice is a view of its own, which may be written in place while recording.
 
@@ -3965,7 +4059,10 @@ def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tenso
         >>> gradlib.unsafe_split(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
+@overload
+def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
+@overload
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
 
@@ -3978,6 +4075,8 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _in
         >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
         (tensor([0]), tensor([1, 2]))
     """
+@overload
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
@@ -3995,6 +4094,7 @@ def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
 @overload
 def unsqueeze(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def var(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Variance over ``dim`` (a number, several, or all).
 
@@ -4009,7 +4109,10 @@ def var(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None 
         >>> gradlib.var(gradlib.tensor([1.0, 2.0, 3.0]), correction=0)
         tensor(0.6667)
     """
+@overload
+def var(input: Tensor, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def var_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The variance and the mean over ``dim``.
 
@@ -4022,6 +4125,8 @@ def var_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | 
         >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
         (tensor(1.), tensor(2.))
     """
+@overload
+def var_mean(input: Tensor, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the products of two vectors, the first one conjugated.
@@ -4116,7 +4221,7 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
 @overload
 def where(condition: Tensor, input: _Operand, other: _Operand, *, out: Tensor | None = None) -> Tensor: ...
 
-def zero_(input: Tensor, *args: Any) -> Tensor:
+def zero_(input: Tensor) -> Tensor:
     """``zero`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def zeros(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:

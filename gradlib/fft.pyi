@@ -28,6 +28,7 @@ _IndexItem: TypeAlias = (
 )
 
 
+@overload
 def fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform along one dimension.
 
@@ -43,7 +44,10 @@ def fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None 
         >>> gradlib.fft.fft(gradlib.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
     """
+@overload
+def fft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def fft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``fftn`` over the last two dimensions.
 
@@ -55,6 +59,8 @@ def fft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | N
         tensor([[4.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def fft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def fftfreq(n: _int, d: _float = 1.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """The frequency of each element of a spectrum, in cycles per unit of the sample spacing: 0, 1, ..., -1 times 1 / (n d).
@@ -71,6 +77,7 @@ def fftfreq(n: _int, d: _float = 1.0, *, dtype: _DType | None = None, device: _D
         tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
 
+@overload
 def fftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform over several dimensions.
 
@@ -86,7 +93,10 @@ def fftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: 
         tensor([[4.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def fftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def fftshift(input: Tensor, dim: _Dims | None = None) -> Tensor:
     """A spectrum with frequency zero in the middle.
 
@@ -98,7 +108,10 @@ def fftshift(input: Tensor, dim: _Dims | None = None) -> Tensor:
         >>> gradlib.fft.fftshift(gradlib.fft.fftfreq(4))
         tensor([-0.5000, -0.2500,  0.0000,  0.2500])
     """
+@overload
+def fftshift(input: Tensor, *, axis: _Dims | None = None) -> Tensor: ...
 
+@overload
 def hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The spectrum, which is real, of a signal of which the first half is given; the second is its conjugate mirrored.
 
@@ -111,7 +124,10 @@ def hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None
         >>> gradlib.fft.hfft(gradlib.tensor([1.0, 2.0, 1.0]))
         tensor([ 6.,  0., -2.,  0.])
     """
+@overload
+def hfft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def hfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``hfftn`` over the last two dimensions.
 
@@ -122,7 +138,10 @@ def hfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | 
         >>> gradlib.fft.hfft2(gradlib.ones(1, 2))
         tensor([[2., 0.]])
     """
+@overload
+def hfft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def hfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real spectrum of a signal that is its own conjugate mirrored, of which half along the last dimension is given.
 
@@ -134,7 +153,10 @@ def hfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm:
         >>> gradlib.fft.hfftn(gradlib.ones(1, 2))
         tensor([[2., 0.]])
     """
+@overload
+def hfftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``fft``.
 
@@ -145,7 +167,10 @@ def ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None
         >>> gradlib.fft.ifft(gradlib.tensor([4.0, 0.0, 0.0, 0.0]))
         tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
     """
+@overload
+def ifft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ifft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``ifftn`` over the last two dimensions.
 
@@ -157,7 +182,10 @@ def ifft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | 
         tensor([[1.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def ifft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ifftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``fftn``.
 
@@ -169,7 +197,10 @@ def ifftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm:
         tensor([[1.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def ifftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ifftshift(input: Tensor, dim: _Dims | None = None) -> Tensor:
     """The inverse of ``fftshift``, which differs from it where a size is odd.
 
@@ -180,7 +211,10 @@ def ifftshift(input: Tensor, dim: _Dims | None = None) -> Tensor:
         >>> gradlib.fft.ifftshift(gradlib.tensor([-1, 0, 1]))
         tensor([ 0,  1, -1])
     """
+@overload
+def ifftshift(input: Tensor, *, axis: _Dims | None = None) -> Tensor: ...
 
+@overload
 def ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``hfft``: the first half of the signal whose spectrum is real.
 
@@ -192,7 +226,10 @@ def ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | Non
         >>> gradlib.fft.ihfft(gradlib.tensor([6.0, 0.0, -2.0, 0.0]))
         tensor([1.-0.j, 2.-0.j, 1.-0.j])
     """
+@overload
+def ihfft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ihfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``ihfftn`` over the last two dimensions.
 
@@ -203,7 +240,10 @@ def ihfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str |
         >>> gradlib.fft.ihfft2(gradlib.tensor([[2.0, 0.0]]))
         tensor([[1.-0.j, 1.-0.j]])
     """
+@overload
+def ihfft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def ihfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``hfftn``.
 
@@ -215,7 +255,10 @@ def ihfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm
         >>> gradlib.fft.ihfftn(gradlib.tensor([[2.0, 0.0]]))
         tensor([[1.-0.j, 1.-0.j]])
     """
+@overload
+def ihfftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``rfft``: real numbers from the first half of their spectrum.
 
@@ -228,7 +271,10 @@ def irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | Non
         >>> gradlib.fft.irfft(gradlib.tensor([10 + 0j, -2 + 2j, -2 + 0j]))
         tensor([1., 2., 3., 4.])
     """
+@overload
+def irfft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def irfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``irfftn`` over the last two dimensions.
 
@@ -240,7 +286,10 @@ def irfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str |
         tensor([[1., 0.],
                 [0., 0.]])
     """
+@overload
+def irfft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def irfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of ``rfftn``.
 
@@ -254,7 +303,10 @@ def irfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm
         tensor([[1., 1., 1.],
                 [1., 1., 1.]])
     """
+@overload
+def irfftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The first half of the spectrum of real numbers, which says all of it.
 
@@ -268,7 +320,10 @@ def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None
         >>> gradlib.fft.rfft(gradlib.tensor([1.0, 2.0, 3.0, 4.0]))
         tensor([10.+0.j, -2.+2.j, -2.+0.j])
     """
+@overload
+def rfft(input: Tensor, n: _int | None = None, *, axis: _int = -1, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
+@overload
 def rfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """``rfftn`` over the last two dimensions.
 
@@ -280,6 +335,8 @@ def rfft2(input: Tensor, s: _Dims | None = None, dim: _Dims = ..., norm: _str | 
         tensor([[4.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def rfft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """The frequency of each element of the half spectrum of ``rfft``.
@@ -293,6 +350,7 @@ def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _DType | None = None, device: _
         tensor([0.0000, 0.2500, 0.5000])
     """
 
+@overload
 def rfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The half spectrum of real numbers over several dimensions: half along the last of them, whole along the others.
 
@@ -305,3 +363,5 @@ def rfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm:
         tensor([[6.+0.j, 0.+0.j],
                 [0.+0.j, 0.+0.j]])
     """
+@overload
+def rfftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, norm: _str | None = None, out: Tensor | None = None) -> Tensor: ...

@@ -41,6 +41,7 @@ def cholesky(A: Tensor, *, upper: _bool = False, out: Tensor | None = None) -> T
                 [1., 2.]])
     """
 
+@overload
 def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim``; other dimensions broadcast.
 
@@ -52,6 +53,8 @@ def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = 
         >>> gradlib.linalg.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
+@overload
+def cross(input: Tensor, other: Tensor, *, axis: _int = -1, out: Tensor | None = None) -> Tensor: ...
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant of square matrices.
@@ -181,6 +184,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         tensor([3., 7.])
     """
 
+@overload
 def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = ..., keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """A norm of matrices.
 
@@ -198,6 +202,8 @@ def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', d
         >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]), ord=2)
         tensor(4.)
     """
+@overload
+def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = ..., keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """The product of n copies of a square matrix; of its inverse when n is negative.
@@ -226,6 +232,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
                 [12.]])
     """
 
+@overload
 def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The norm of vectors or matrices.
 
@@ -241,6 +248,8 @@ def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dim
         >>> gradlib.linalg.norm(gradlib.tensor([3.0, 4.0]))
         tensor(5.)
     """
+@overload
+def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | Tensor | None = None, rtol: _float | Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
@@ -350,6 +359,7 @@ def svdvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([4., 3.])
     """
 
+@overload
 def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
     """The sum over one dimension of the products of elements, the first conjugated.
 
@@ -362,6 +372,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -
         >>> gradlib.linalg.vecdot(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0, 4.0]]))
         tensor([11.])
     """
+@overload
+def vecdot(x: Tensor, y: Tensor, *, axis: _int = -1, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def vector_norm(input: Tensor, ord: _float = 2, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:

@@ -208,6 +208,8 @@ def _is_real(value: Any) -> bool:
 def _is_dtype(value: Any) -> bool:
     if isinstance(value, Tensor) or is_array(value):
         return False
+    if isinstance(value, str) and value == "bfloat16":
+        return True  # where its package is missing, the error for that says more
     try:
         as_dtype(value)
     except Exception:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -393,14 +393,23 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
         captures[node] = g if captures[node] is None else _sum(captures[node], g)
     if meta is not None and meta.pre_hooks and runs:
         several = isinstance(g, list)
+        seen = node.differentiable_outputs()
         for hook in tuple(meta.pre_hooks.values()):
-            shown = tuple(None if x is None else _shown(x, recorded) for x in (g if several else [g]))
-            answer = call_users(hook, shown)
+            grads = [g[place] for place in seen] if several else [g]
+            answer = call_users(hook, tuple(None if x is None else _shown(x, recorded) for x in grads))
             if answer is not None:
-                _check_answer(node, answer, len(shown))
-                taken = [_replaced(a, x, node, recorded) for a, x in zip(answer, g if several else [g], strict=True)]
-                g = taken if several else taken[0]
+                _check_answer(node, answer, len(grads))
+                taken = [_replaced(a, x, node, recorded) for a, x in zip(answer, grads, strict=True)]
+                g = _placed(taken, seen, len(g)) if several else taken[0]
     return g
+
+
+def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    """A list of that length with the values at their places, and None elsewhere."""
+    made: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        made[place] = value
+    return made
 
 
 def _without_gradient(node: Node, hooks: dict[int, dict[int, Callable[..., Any]]], grads: list[Any]) -> None:
@@ -414,12 +423,14 @@ def _after(node: Node, grads: Any, g: Any) -> Any:
     """Run a node's post-hooks on what it returned, in the shapes and dtypes of its inputs."""
     grads = tuple([d if d is None or target is None else fit(d, target, node) for target, d in zip(node.edges, grads, strict=True)])
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
-    outputs = tuple(None if x is None else _shown(x, recorded) for x in (g if isinstance(g, list) else [g]))
+    arrived = [g[place] for place in node.differentiable_outputs()] if isinstance(g, list) else [g]
+    outputs = tuple(None if x is None else _shown(x, recorded) for x in arrived)
+    seen = node.differentiable_inputs()
     for hook in tuple(node._meta.post_hooks.values()):  # type: ignore[union-attr]
-        answer = call_users(hook, tuple(None if d is None else _shown(d, recorded) for d in grads), outputs)
+        answer = call_users(hook, tuple(None if grads[place] is None else _shown(grads[place], recorded) for place in seen), outputs)
         if answer is not None:
-            _check_answer(node, answer, len(grads))
-            grads = tuple(a if a is None or recorded else a._array for a in answer)
+            _check_answer(node, answer, len(seen))
+            grads = tuple(_placed([a if a is None or recorded else a._array for a in answer], seen, len(grads)))
     return grads
 
 

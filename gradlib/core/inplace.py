@@ -8,6 +8,7 @@ was there before; every live view of that base is then made again from it.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -83,9 +84,20 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
             refuse_wrong(f"{op.name}_", op.call, input, *args, **kwargs)
             raise
 
-    call.__name__ = call.__qualname__ = f"{op.name}_"
-    call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
-    return call
+    return described_as_inplace(call, op.name, op.call, op.params[-1:] if further is not None else ())
+
+
+def described_as_inplace(form: Callable[..., Any], name: str, of: Callable[..., Any], but: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """An in-place form with the name, text and signature that ``help`` shows: those of the function that gives a new tensor.
+
+    ``but``: names of parameters that are not the caller's, as ``out`` is not.
+    """
+    form.__name__ = form.__qualname__ = f"{name}_"
+    form.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
+    shown = inspect.signature(of)
+    parameters = [each for each in shown.parameters.values() if each.name not in ("out", *but)]
+    form.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return form
 
 
 def may_be_recorded(*values: Any) -> bool:

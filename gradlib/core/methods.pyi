@@ -131,7 +131,7 @@ class Methods:
     def __gt__(self, other: _Operand) -> Tensor:
         """Whether each element of input is larger than that of other."""
 
-    def __iabs__(self, other: _Operand) -> Tensor:
+    def __iabs__(self) -> Tensor:
         """``abs`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def __iadd__(self, other: _Operand) -> Tensor:
@@ -170,7 +170,7 @@ class Methods:
     def __ine__(self, other: _Operand) -> Tensor:
         """``ne`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def __ineg__(self, other: _Operand) -> Tensor:
+    def __ineg__(self) -> Tensor:
         """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def __invert__(self) -> Tensor:
@@ -361,8 +361,11 @@ class Methods:
     @overload
     def amin(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
+    @overload
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax:
         """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``."""
+    @overload
+    def aminmax(self, *, axis: _int | None = None, keepdims: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax: ...
 
     def angle(self, *, out: Tensor | None = None) -> Tensor:
         """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN."""
@@ -556,8 +559,11 @@ class Methods:
     def char(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype int8. Source: torch.Tensor.char."""
 
+    @overload
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views."""
+    @overload
+    def chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
         """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
@@ -628,17 +634,26 @@ class Methods:
     def cpu(self, memory_format: object = None) -> Tensor:
         """The tensor in host memory; itself when it is there. Source: torch.Tensor.cpu."""
 
+    @overload
     def cross(self, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """The cross products of vectors of three elements."""
+    @overload
+    def cross(self, other: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def cuda(self, device: _Device | None = None, non_blocking: _bool = False, memory_format: object = None) -> Tensor:
         """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
 
+    @overload
     def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummax:
         """Running maximum along ``dim`` and the index of the latest element that attains it."""
+    @overload
+    def cummax(self, *, axis: _int, out: tuple[Tensor, ...] | None = None) -> _Cummax: ...
 
+    @overload
     def cummin(self, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummin:
         """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``."""
+    @overload
+    def cummin(self, *, axis: _int, out: tuple[Tensor, ...] | None = None) -> _Cummin: ...
 
     @overload
     def cumprod(self, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
@@ -676,8 +691,11 @@ class Methods:
     def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of two dimensions as the last dimension; a view."""
 
+    @overload
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
         """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ)."""
+    @overload
+    def diff(self, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def div(self, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
         """Each element of input divided by that of other."""
@@ -742,7 +760,7 @@ class Methods:
     def exponential_(self, lambd: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
 
-    def fill_(self, *args: Any) -> Tensor:
+    def fill_(self, value: _Operand) -> Tensor:
         """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def fill_diagonal_(self, fill_value: _Operand, wrap: _bool = False) -> Tensor:
@@ -793,8 +811,11 @@ class Methods:
     def frac_(self) -> Tensor:
         """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    @overload
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
         """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others."""
+    @overload
+    def gather(self, *, axis: _int, index: Tensor, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     def ge(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether each element of input is at least that of other."""
@@ -838,8 +859,11 @@ class Methods:
     @property
     def imag(self) -> Tensor: ...
 
+    @overload
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count."""
+    @overload
+    def index_add(self, *, axis: _int, index: Tensor, source: Tensor, alpha: _Number = 1, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
@@ -847,8 +871,11 @@ class Methods:
     @overload
     def index_add_(self, *, axis: _int, index: Tensor, source: Tensor, alpha: _Number = 1) -> Tensor: ...
 
+    @overload
     def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
         """``input[index[i]] = source[i]`` for dim 0, and alike for others."""
+    @overload
+    def index_copy(self, *, axis: _int, index: Tensor, source: Tensor, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
@@ -856,8 +883,11 @@ class Methods:
     @overload
     def index_copy_(self, *, axis: _int, index: Tensor, source: Tensor) -> Tensor: ...
 
+    @overload
     def index_fill(self, dim: _int, index: Tensor, value: _Operand) -> Tensor:
         """One value at the slices ``index`` (a vector of integers) along ``dim``."""
+    @overload
+    def index_fill(self, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
     @overload
     def index_fill_(self, dim: _int, index: Tensor, value: _Operand) -> Tensor:
@@ -871,8 +901,11 @@ class Methods:
     def index_put_(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
         """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    @overload
     def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices at ``index`` (a vector of integers) along a dimension, as a copy."""
+    @overload
+    def index_select(self, *, axis: _int, index: Tensor, out: Tensor | None = None) -> Tensor: ...
 
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The sum over the last dimension of both of the products of their elements; a product where one has no dimension."""
@@ -904,8 +937,11 @@ class Methods:
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Kronecker's product: a copy of other, times that element, in the place of each element of input."""
 
+    @overload
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
         """The ``k``-th smallest element along ``dim`` (counted from 1), and where it is."""
+    @overload
+    def kthvalue(self, k: _int, *, axis: _int = -1, keepdims: _bool = False, out: tuple[Tensor, ...] | None = None) -> _KthValue: ...
 
     def le(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether each element of input is at most that of other."""
@@ -1112,8 +1148,11 @@ class Methods:
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    @overload
     def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
+    @overload
+    def nanmean(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def nansum(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
@@ -1121,8 +1160,11 @@ class Methods:
     @overload
     def nansum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
+    @overload
     def narrow(self, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
         """The elements start to start + length - 1 along a dimension, as a view."""
+    @overload
+    def narrow(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 
     def ne(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether the elements of each pair differ."""
@@ -1173,8 +1215,11 @@ class Methods:
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
+    @overload
     def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient."""
+    @overload
+    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
@@ -1245,8 +1290,11 @@ class Methods:
     def repeat(self, *repeats: _Shape) -> Tensor:
         """The whole tensor repeated along each dimension."""
 
+    @overload
     def repeat_interleave(self, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
         """Each element repeated in its place along a dimension, or along the flattened tensor."""
+    @overload
+    def repeat_interleave(self, repeats: _int | Tensor | None = None, *, axis: _int | None = None, output_size: _int | None = None) -> Tensor: ...
 
     def reshape(self, *shape: _Shape) -> Tensor:
         """The same elements in row-major order under another shape; a view where the memory allows it, else a copy."""
@@ -1281,8 +1329,11 @@ class Methods:
     def rsqrt_(self) -> Tensor:
         """``rsqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
         """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others."""
+    @overload
+    def scatter(self, *, axis: _int, index: Tensor, src: Tensor | _Number | None = None, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def scatter_(self, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None) -> Tensor:
@@ -1290,8 +1341,11 @@ class Methods:
     @overload
     def scatter_(self, *, axis: _int, index: Tensor, src: Tensor | _Number | None = None, value: _Number | None = None, reduce: _str | None = None) -> Tensor: ...
 
+    @overload
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
         """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count."""
+    @overload
+    def scatter_add(self, *, axis: _int, index: Tensor, src: Tensor, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
@@ -1299,8 +1353,11 @@ class Methods:
     @overload
     def scatter_add_(self, *, axis: _int, index: Tensor, src: Tensor) -> Tensor: ...
 
+    @overload
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
         """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself."""
+    @overload
+    def scatter_reduce(self, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
@@ -1308,8 +1365,11 @@ class Methods:
     @overload
     def scatter_reduce_(self, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True) -> Tensor: ...
 
+    @overload
     def select(self, dim: _int, index: _int | Tensor) -> Tensor:
         """One position along a dimension, which disappears; a view."""
+    @overload
+    def select(self, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
     def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: _Shape | None = None, stride: _Shape | None = None) -> Tensor:
         """Let this tensor be another window on another tensor's memory; without a source it becomes empty."""
@@ -1359,8 +1419,11 @@ class Methods:
     @overload
     def softmax(self, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
+    @overload
     def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
         """The elements in ascending order along ``dim``, and where each came from."""
+    @overload
+    def sort(self, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort: ...
 
     def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Consecutive slices of a size, or of a list of sizes, along a dimension, as views. Source: torch.Tensor.split."""
@@ -1395,8 +1458,11 @@ class Methods:
     @overload
     def squeeze_(self, *, axis: _Dims | None = None) -> Tensor: ...
 
+    @overload
     def std(self, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient."""
+    @overload
+    def std(self, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def sub(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
@@ -1437,8 +1503,11 @@ class Methods:
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The elements at ``index`` of the tensor read as one row; negative places count from its end."""
 
+    @overload
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``."""
+    @overload
+    def take_along_dim(self, indices: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def tan(self, *, out: Tensor | None = None) -> Tensor:
         """Tangent of each element, in radians."""
@@ -1452,8 +1521,11 @@ class Methods:
     def tanh_(self) -> Tensor:
         """``tanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    @overload
     def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
         """Slices along a dimension that begin at given positions, or a number of them of nearly equal size."""
+    @overload
+    def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def tile(self, *dims: _Shape) -> Tensor:
         """The whole tensor repeated; dimensions for which no number is given count as 1."""
@@ -1461,8 +1533,11 @@ class Methods:
     def to(self, *args: Tensor | _DType | _Device, dtype: _DType | None = None, device: _Device = None, non_blocking: _bool = False, copy: _bool = False, memory_format: object = None) -> Tensor:
         """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable."""
 
+    @overload
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _TopK:
         """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are."""
+    @overload
+    def topk(self, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: tuple[Tensor, ...] | None = None) -> _TopK: ...
 
     def trace(self, *, out: Tensor | None = None) -> Tensor:
         """Sum of the diagonal of a matrix."""
@@ -1512,8 +1587,11 @@ class Methods:
     @overload
     def unbind(self, *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
+    @overload
     def unflatten(self, dim: _int, sizes: _Shape) -> Tensor:
         """One dimension split into several, of which one may be -1."""
+    @overload
+    def unflatten(self, *, axis: _int, sizes: _Shape) -> Tensor: ...
 
     def unfold(self, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor:
         """All windows of ``size`` along a dimension, ``step`` apart; each window lies along a new last dimension. A view."""
@@ -1527,14 +1605,23 @@ class Methods:
     @overload
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
+    @overload
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``chunk``, with the slices of ``unsafe_split``."""
+    @overload
+    def unsafe_chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
+    @overload
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split``, but each slice is a view of its own, which may be written in place while recording."""
+    @overload
+    def unsafe_split(self, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
+    @overload
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split`` with a list of sizes, with the slices of ``unsafe_split``."""
+    @overload
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsqueeze(self, dim: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1548,8 +1635,11 @@ class Methods:
     @overload
     def unsqueeze_(self, *, axis: _int) -> Tensor: ...
 
+    @overload
     def var(self, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Variance over ``dim`` (a number, several, or all)."""
+    @overload
+    def var(self, *, axis: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sum of the products of two vectors, the first one conjugated."""
@@ -1569,5 +1659,5 @@ class Methods:
     def where(self, condition: Tensor, other: _Operand) -> Tensor:
         """Elements of this tensor where condition holds, of other elsewhere."""
 
-    def zero_(self, *args: Any) -> Tensor:
+    def zero_(self) -> Tensor:
         """``zero`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradlib.backend.thread import kept_at_fork
@@ -257,9 +257,14 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes that made the inputs, each with the number of its output that was used."""
-        edges = ((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+        """The nodes that made the inputs that have a derivative, each with the number of its output that was used."""
+        used = [self.edges[place] for place in self.differentiable_inputs()]
+        edges = ((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in used)
         return tuple((edge and edge.public, index) for edge, index in edges)
+
+    def differentiable_inputs(self) -> Sequence[int]:
+        """The positions among ``edges`` of the inputs that users see: no masks and no indices."""
+        return range(len(self.edges))
 
     def tensor_hooks(self) -> dict[int, Callable[..., Any]]:
         """The registry of the hooks of the tensor that this node made."""
@@ -284,27 +289,31 @@ class Node:
         Returns: the gradient for each input as the rules give it, broadcasting not undone; None where none is wanted.
         Raises: TypeError for another number of arguments or what is no Tensor; RuntimeError when what it saved was freed.
         """
-        places = self._places()
+        places = self.differentiable_outputs()
         if len(grads) != len(places):
             raise TypeError(f"expected {len(places)} arguments, got {len(grads)} instead")
         for number, g in enumerate(grads):
             if g is not None and not hasattr(g, "_array"):
                 raise TypeError(f"argument {number} is not a Variable, got {type(g).__name__}")
+        wanted = self.differentiable_inputs()
         if all(g is None for g in grads):
-            return None if self.single else (None,) * len(self.edges)
-        if not isinstance(self.dtype, tuple):
-            return self.run_recorded(grads[0])
-        given = [None] * len(self.dtype)
-        for place, g in zip(places, grads, strict=True):
-            given[place] = g
-        return self.run_recorded(given)
+            return None if len(wanted) == 1 else (None,) * len(wanted)
+        given: Any = grads[0]
+        if isinstance(self.dtype, tuple):
+            given = [None] * len(self.dtype)
+            for place, g in zip(places, grads, strict=True):
+                given[place] = g
+        made = self.run_recorded(given)
+        if self.single or len(wanted) == len(self.edges):
+            return made
+        return made[wanted[0]] if len(wanted) == 1 else tuple(made[place] for place in wanted)
 
-    def _places(self) -> tuple[int, ...]:
-        """The outputs that carry gradients."""
+    def differentiable_outputs(self) -> Sequence[int]:
+        """The positions of the outputs that carry gradients, the only ones that users see."""
         if not isinstance(self.dtype, tuple):
             return (0,)
         op = getattr(self, "op", None)
-        return op.differentiable if op is not None and len(op.outputs) == len(self.dtype) else tuple(range(len(self.dtype)))
+        return op.differentiable if op is not None and len(op.outputs) == len(self.dtype) else range(len(self.dtype))
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {hex(id(self))}>"

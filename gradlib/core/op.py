@@ -27,7 +27,7 @@ from gradlib.core.compile import compile_call, compile_observed, compile_on_devi
 from gradlib.core.compile_composite import compile_composite
 from gradlib.core.compile_node import compile_node, node_name
 from gradlib.core.declaration import COMPOSED, OPERATIONS, Op
-from gradlib.core.inplace import inplace_form, is_written_on_device, may_be_recorded, write
+from gradlib.core.inplace import described_as_inplace, inplace_form, is_written_on_device, may_be_recorded, write
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor, publish as publish
 
@@ -242,7 +242,5 @@ def composite(
                 refuse_wrong(f"{name}_", value, input, *args, **kwargs)
                 raise
 
-        call.__name__ = call.__qualname__ = f"{name}_"
-        call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
-        publish(call, *filter(None, map(inplace_name, (name, *aliases))))
+        publish(described_as_inplace(call, name, value), *filter(None, map(inplace_name, (name, *aliases))))
     return function

@@ -8,7 +8,7 @@ is iterating: the fast path knows nothing of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradlib.backend.array import Array, is_array
@@ -238,6 +238,18 @@ class OpNode(Node):
     """The node of an operation, which shows by name what the rules saved."""
 
     __slots__ = ()
+
+    def differentiable_inputs(self) -> Sequence[int]:
+        op: Op = self.op  # type: ignore[attr-defined]
+        if len(op.rules) == len(op.tensors):
+            return range(len(self.edges))
+        places: list[int] = []
+        place = 0
+        for name in op.tensors:
+            count = len(self.edges) - len(op.tensors) + 1 if name == op.sequence else 1
+            places += range(place, place + count) if name in op.rules else ()
+            place += count
+        return places
 
     def shown(self, name: str) -> Any:
         """What ``_saved_NAME`` is."""

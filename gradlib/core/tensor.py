@@ -59,6 +59,11 @@ class Size(tuple[int, ...]):
 
 _accumulating = kept_at_fork(threading.RLock())
 
+_FLAG_OF_LEAVES = "you can only change requires_grad flags of leaf variables."
+_DETACH_INSTEAD = (
+    " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+)
+
 
 class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
@@ -260,6 +265,10 @@ class Tensor(Methods):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if type(value) is not bool:
+            raise RuntimeError(f"requires_grad must be a bool, got {type(value).__name__}")
+        if not self.is_leaf:
+            raise RuntimeError(_FLAG_OF_LEAVES if value else f"{_FLAG_OF_LEAVES}{_DETACH_INSTEAD}")
         self.want_grad(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -271,6 +280,8 @@ class Tensor(Methods):
         Source: torch.Tensor.requires_grad_.
         """
         refuse_in_transform("requires_grad_")
+        if type(requires_grad) is not bool:
+            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}")
         return self.want_grad(requires_grad)
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
@@ -285,10 +296,7 @@ class Tensor(Methods):
                 )
             self._node = AccumulateGrad(self)
         elif not self.is_leaf:
-            raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
-                "doesn't require differentiation use var_no_grad = var.detach()."
-            )
+            raise RuntimeError(f"{_FLAG_OF_LEAVES}{_DETACH_INSTEAD}")
         else:
             self._node = None
         return self

@@ -135,6 +135,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: _str = 'mean', delta: _
     Args:
         delta: where they join, positive.
         input, target, reduction, weight: as for ``mse_loss``, but a weighted mean divides by the number of elements.
+    Returns: a loss of input's dtype, whatever target's is.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
     Example:

@@ -239,7 +239,11 @@ def exp2(xp: Any, input: Any) -> Any:
         >>> gradlib.exp2(gradlib.tensor([0.0, 3.0]))
         tensor([1., 8.])
     """
-    return xp.exp2(input) if input.dtype.kind != "c" else xp.exp(input * LN2)
+    if input.dtype.kind != "c":
+        return xp.exp2(input)
+    scaled = xp.empty_like(input)  # each part by itself: the product with a complex log(2) has NaN where one part is infinite
+    scaled.real, scaled.imag = input.real * LN2, input.imag * LN2
+    return xp.exp(scaled)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out + 1))

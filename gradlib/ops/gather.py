@@ -19,7 +19,7 @@ from gradlib.backend.dtype import fitted
 from gradlib.backend.flat_index import are_within
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
-from gradlib.core.inplace import is_plain_on_device, write
+from gradlib.core.inplace import described_as_inplace, is_plain_on_device, write
 from gradlib.core.modes import global_state
 from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor, raw
@@ -101,6 +101,11 @@ def along(name: str, input: Any, dim: int, places: Any) -> Any:
 # ---- reading ----------------------------------------------------------------------------------------------------------------------
 
 
+def without_dimensions(made: Any) -> Any:
+    """A result of one element for an input of no dimensions: no view, so that it may be written wherever another result may."""
+    return clone(made.reshape(()))
+
+
 @composite
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
@@ -121,7 +126,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     dim = wrap_dim(dim, input.ndim)
     places = along("gather", input, dim, index)
     made = take_along(input if input.ndim else input.reshape((1,)), places, dim, True)
-    return made if places is index else made.reshape(())
+    return made if places is index else without_dimensions(made)
 
 
 @composite
@@ -146,7 +151,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         return pick(input, places)
     if places[0].shape != (1,):
         raise RuntimeError(f"index_select: a 0-d tensor has one element to select, the index has {places[0].shape[0]}")
-    return pick(input.reshape((1,)), places).reshape(())
+    return without_dimensions(pick(input.reshape((1,)), places))
 
 
 @composite
@@ -229,10 +234,8 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     on_copy.__signature__ = inspect.Signature(parameters)
-    in_place.__name__ = in_place.__qualname__ = f"{name}_"
-    in_place.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     made = composite(on_copy)
-    publish(in_place, f"{name}_")
+    publish(described_as_inplace(in_place, name, on_copy), f"{name}_")
     return made
 
 
@@ -298,7 +301,7 @@ def index_add(into: bool, input: Any, dim: int, index: Any, source: Any, *, alph
     if type(alpha) is not int or alpha != 1:
         values = values * (bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype))
     if not input.ndim:
-        return index_add_op(input.reshape((1,)), values, places, into).reshape(())
+        return without_dimensions(index_add_op(input.reshape((1,)), values, places, into))
     return index_add_op(input, values, places, into)
 
 
@@ -317,7 +320,7 @@ def index_copy(into: bool, input: Any, dim: int, index: Any, source: Any) -> Any
     """
     places, values = _slices("index_copy", input, dim, index, source, IndexError)
     if not input.ndim:
-        return index_put_op(input.reshape((1,)), values, places, into).reshape(())
+        return without_dimensions(index_put_op(input.reshape((1,)), values, places, into))
     return index_put_op(input if into else contiguous(input), values, places, into)  # in row-major order, as torch's; so the sum is anyway
 
 

@@ -14,6 +14,7 @@ from gradlib.backend.formulas import formula
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
+from gradlib.ops.convert import to
 from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sign, square
 from gradlib.ops.join import broadcast_tensors
@@ -50,10 +51,16 @@ def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
             stacklevel=4,
         )
         input, target = broadcast_tensors(input, target)  # before their dtypes meet: then a 0-d one counts as much as the other
+    if kinds == "f":  # then a mask counts as zeros and ones
+        input, target = _as_numbers(input, target), _as_numbers(target, input)
     away = input - target
     if "bifc"[dtypes.category(away.dtype)] not in kinds:
         raise NotImplementedError(f"{name} is not implemented for {away.dtype}; convert input and target, for example with .float()")
     return away
+
+
+def _as_numbers(x: Any, other: Any) -> Any:
+    return to(x, dtype=other.dtype) if x.dtype.kind == "b" else x
 
 
 def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: bool = True) -> Any:
@@ -260,6 +267,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     Args:
         delta: where they join, positive.
         input, target, reduction, weight: as for ``mse_loss``, but a weighted mean divides by the number of elements.
+    Returns: a loss of input's dtype, whatever target's is.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
     Example:
@@ -271,5 +279,10 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     reduction = reduction_of(None, None, reduction)
     if weight is None and reduction != "none" and _are_plain(input, target):
         return _huber([input, target], delta, False, reduction == "mean")
-    loss = smooth_absolute(_difference("huber_loss", input, target), delta, False)
+    away = _difference("huber_loss", input, target)
+    if not dtypes.can_cast(away.dtype, input.dtype):
+        raise RuntimeError(
+            f"huber_loss: result type {away.dtype} can't be cast to the desired output type {input.dtype}, that of input; convert it"
+        )
+    loss = to(smooth_absolute(away, delta, False), dtype=input.dtype)
     return _weighted(loss, weight, input, reduction, by_weight=False)

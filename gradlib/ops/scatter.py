@@ -19,7 +19,7 @@ from gradlib.ops.convert import to
 from gradlib.ops.copies import clone
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.gather import along, values_for, writing
+from gradlib.ops.gather import along, values_for, without_dimensions, writing
 from gradlib.ops.index import slice_op
 from gradlib.ops.select import where
 from gradlib.ops.take_along import scatter_add_op, scatter_op, take_along
@@ -35,7 +35,7 @@ def _scattered(operation: Any, name: str, input: Any, dim: int, index: Any, src:
     src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index)
     if input.ndim:
         return operation(input, src, index, dim, *more)
-    return operation(input.reshape((1,)), src, index, dim, *more).reshape(())
+    return without_dimensions(operation(input.reshape((1,)), src, index, dim, *more))
 
 
 def _cropped(name: str, src: Any, index: Any) -> Any:

@@ -20,7 +20,7 @@ from gradlib.backend.dtype import as_dtype
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
 from gradlib.core.grad_mode import enable_grad, inference_mode, is_grad_enabled
-from gradlib.core.inplace import refuse_captured, refuse_leaf
+from gradlib.core.inplace import described_as_inplace, refuse_captured, refuse_leaf
 from gradlib.core.modes import global_state, lower
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, raw, wrap
@@ -521,7 +521,7 @@ def turns(function: Any, name: str) -> None:
             raise
         return self
 
-    turn.__name__ = turn.__qualname__ = name
+    described_as_inplace(turn, name[:-1], function)
     turn.__doc__ = f"``{name[:-1]}`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.{name}."
     publish(turn, name)
 

@@ -84,6 +84,31 @@ class TestNode:
         (g,) = grad(y, x, ones)
         np.testing.assert_allclose(host(g), np.exp([1.0, 2.0]))
 
+    def test_what_has_no_derivative_is_no_input(self) -> None:
+        x, mask = leaf(1.0, 2.0), gradlib.tensor([True, False])
+        several = [(gradlib.where(mask, x, x), 2), (x.gather(0, gradlib.tensor([1, 0])), 1), (x[mask], 1), (gradlib.cat([x, x]), 2)]
+        for y, count in several:
+            seen = []
+            assert len(y.grad_fn.next_functions) == count
+            y.grad_fn.register_hook(lambda inputs, outputs, seen=seen: seen.append(len(inputs)))
+            made = y.grad_fn(gradlib.ones_like(y))
+            assert (len(made) if isinstance(made, tuple) else 1) == count
+            y.sum().backward()
+            assert seen == [count]
+        y = gradlib.where(mask, x, x)
+        y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 2, inputs[1] * 3))
+        np.testing.assert_array_equal(host(grad(y.sum(), x)[0]), [2, 3])
+
+    def test_what_has_no_derivative_is_no_output(self) -> None:
+        x = leaf(2.0, 1.0)
+        y = x.sort().values
+        seen = []
+        y.grad_fn.register_hook(lambda inputs, outputs: seen.append(len(outputs)))
+        y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,))
+        y.sum().backward()
+        assert seen == [1]
+        np.testing.assert_array_equal(host(x.grad), [2, 2])
+
     def test_saved_values_are_listed_and_read(self) -> None:
         x = leaf(1.0, 2.0)
         node = (x * x.detach()).grad_fn

@@ -53,6 +53,17 @@ class TestLeaves:
         for switch in (lambda: y.requires_grad_(False), lambda: setattr(y, "requires_grad", False)):
             with pytest.raises(RuntimeError, match="only change requires_grad flags of leaf variables"):
                 switch()
+        with pytest.raises(RuntimeError, match=r"only change requires_grad flags of leaf variables\.$"):
+            y.requires_grad = True
+
+    @pytest.mark.parametrize("value", [1, None, "a", np.True_])
+    def test_it_is_a_bool(self, value: Any) -> None:
+        x = ones(3)
+        with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+            x.requires_grad = value
+        with pytest.raises(TypeError, match=r"requires_grad_\(\): argument 'requires_grad'.*must be bool, not"):
+            x.requires_grad_(value)
+        assert not x.requires_grad
 
     def test_is_leaf(self) -> None:
         x = leaf()

@@ -118,9 +118,12 @@ def test_torch_names_do_not_need_ml_dtypes_until_bfloat16_is_asked_for() -> None
         "import sys; sys.modules['ml_dtypes'] = None; import gradlib\n"
         "assert gradlib.half == 'float16' and gradlib.long == 'int64' and gradlib.bool == 'bool'\n"
         "try: gradlib.bfloat16\n"
-        "except RuntimeError as error: assert 'ml_dtypes' in str(error)\n"
+        "except AttributeError as error: assert 'pip install ml_dtypes' in str(error)\n"
         "else: raise SystemExit(1)\n"
-        "assert not hasattr(gradlib, 'float8')"
+        "assert not hasattr(gradlib, 'bfloat16') and not hasattr(gradlib, 'float8')\n"
+        "try: gradlib.zeros(2, dtype='bfloat16')\n"
+        "except RuntimeError as error: assert 'pip install ml_dtypes' in str(error)\n"
+        "else: raise SystemExit(1)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -199,6 +199,14 @@ def test_in_place_keeps_the_dtype() -> None:
     assert x.abs_().tolist() == [1.5, 2]
 
 
+@pytest.mark.nonfinite
+def test_powers_of_two_of_infinite_complex_numbers() -> None:
+    inf, nan = math.inf, math.nan
+    x = gradlib.tensor([complex(inf, 0), complex(-inf, 1), complex(-inf, nan), complex(3, 0)], dtype="complex128")
+    np.testing.assert_array_equal(host(gradlib.exp2(x)), [complex(inf, 0), 0, 0, gradlib.exp2(x)[3].item()])
+    assert gradlib.exp2(x)[3].item() == pytest.approx(8)
+
+
 def test_out_is_written_and_refused() -> None:
     out = gradlib.zeros(2)
     assert gradlib.exp(gradlib.tensor([0.0, 1.0]), out=out) is out

@@ -319,6 +319,31 @@ def test_nan_is_larger_than_every_number() -> None:
     assert gradlib.searchsorted(rows[0], gradlib.tensor([2.5, nan])).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.gather(0, gradlib.tensor(0)),
+        lambda x: x.index_select(0, gradlib.tensor([0])),
+        lambda x: x.index_add(0, gradlib.tensor([0]), gradlib.ones(1)),
+        lambda x: x.index_copy(0, gradlib.tensor([0]), gradlib.ones(1)),
+        lambda x: x.scatter(0, gradlib.tensor(0), 2.0),
+        lambda x: x.scatter_add(0, gradlib.tensor(0), gradlib.ones(())),
+        *(lambda x, way=way: x.scatter_reduce(0, gradlib.tensor(0), gradlib.ones(()), way) for way in ("sum", "prod", "mean", "amax")),
+    ],
+)
+def test_a_result_of_no_dimensions_is_no_view(call: Any) -> None:
+    """It may be written with history after it was made without any, which views refuse."""
+    x, factor = gradlib.tensor(3.0), gradlib.tensor(2.0, requires_grad=True)
+    with gradlib.no_grad():
+        made = call(x)
+    assert not made._is_view()
+    was = made.item()
+    made.mul_(factor)
+    made.backward()
+    assert factor.grad.item() == was
+    assert x.item() == 3
+
+
 def test_numbers_are_searched_too() -> None:
     edges = gradlib.tensor([1, 3, 5])
     assert gradlib.searchsorted(edges, 3) == 1

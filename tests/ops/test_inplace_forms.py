@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,23 @@ def test_a_leaf_that_wants_a_gradient_refuses_it_and_stays_as_it_was(name: str) 
     assert leaf._version == 0
     assert leaf.shape == before.shape
     np.testing.assert_array_equal(host(leaf), before)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", names())
+def test_help_shows_the_arguments_of_an_in_place_form(name: str) -> None:
+    shown = inspect.signature(getattr(Tensor, f"{name}_")).parameters
+    assert not {"args", "kwargs", "out"} & set(shown)
+    _, args = arguments(name)
+    assert len(shown) > len(args)
+
+
+@pytest.mark.host
+def test_help_shows_no_argument_that_the_form_gives_itself() -> None:
+    assert list(inspect.signature(gradlib.exp_).parameters) == ["input"]
+    assert list(inspect.signature(Tensor.eq_).parameters) == ["input", "other"]
+    assert list(inspect.signature(Tensor.index_add_).parameters) == ["input", "dim", "index", "source", "alpha"]
+    assert list(inspect.signature(Tensor.squeeze_).parameters)[:2] == ["input", "dim"]
 
 
 @pytest.mark.parametrize("call", [lambda x: x.tanh_(x), lambda x: x.mul_(x, x), lambda x: x.mul_(), lambda x: gradlib.abs_(x, x)])

@@ -53,7 +53,7 @@ def test_a_target_of_no_dimensions_counts_in_promotion(function: Any) -> None:
     """As in torch, which broadcasts first."""
     x, target = t([1.0, 2.0]).float(), gradlib.tensor(0.5, dtype="float64", requires_grad=True)
     loss = function(x, target, reduction="none")
-    assert (loss.dtype, loss.shape) == (gradlib.float64, (2,))
+    assert (loss.dtype, loss.shape) == (gradlib.float32 if function is F.huber_loss else gradlib.float64, (2,))
     assert gradlib.autograd.grad(loss.sum(), target)[0].dtype == gradlib.float64
     assert function(target.detach(), x).dtype == gradlib.float64
 
@@ -72,7 +72,8 @@ def test_another_shape_warns(function: Any) -> None:
 def test_dtypes_of_losses(function: Any) -> None:
     for dtype in ("float16", "bfloat16", "float32", "float64"):
         assert function(gradlib.ones(2, dtype=dtype), gradlib.zeros(2, dtype=dtype)).dtype.name == dtype
-    assert function(gradlib.ones(2), gradlib.zeros(2, dtype=gradlib.float64)).dtype == gradlib.float64
+    made = function(gradlib.ones(2), gradlib.zeros(2, dtype=gradlib.float64))
+    assert made.dtype == (gradlib.float32 if function is F.huber_loss else gradlib.float64)  # Huber's has that of its input
     with pytest.raises(RuntimeError, match=r"not implemented for int64|could not infer output dtype"):
         function(t([1]), t([2]))
     if function is F.l1_loss:
@@ -80,6 +81,27 @@ def test_dtypes_of_losses(function: Any) -> None:
     else:
         with pytest.raises(NotImplementedError, match="not implemented for complex64"):
             function(t([3j]), t([4j]))
+
+
+@pytest.mark.parametrize("function", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+def test_a_mask_is_a_target_of_zeros_and_ones(function: Any) -> None:
+    x, mask = t([0.25, 3.0], requires_grad=True), t([True, False])
+    loss = function(x, mask, reduction="none")
+    assert loss.tolist() == function(x, mask.float(), reduction="none").tolist()
+    wanted = gradlib.autograd.grad(function(x, mask.float(), reduction="sum"), x)[0]
+    assert gradlib.autograd.grad(loss.sum(), x)[0].tolist() == wanted.tolist()
+    assert function(x, mask).item() == pytest.approx(loss.mean().item())
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        function(mask, t([1, 0]))
+
+
+def test_dtypes_of_losses_that_have_one_argument_s() -> None:
+    with pytest.raises(RuntimeError, match="result type float32 can't be cast to the desired output type int64"):
+        F.huber_loss(t([1, 2]), t([1.0, 2.0]))
+    scores, answers = t([0.5, -1.0], gradlib.float64, True), t([1.0, 0.0])
+    loss = F.binary_cross_entropy_with_logits(scores, answers)
+    assert loss.dtype == gradlib.float32  # that of the target
+    assert gradlib.autograd.grad(loss, scores)[0].dtype == gradlib.float64
 
 
 def test_gradients_at_kinks() -> None:
