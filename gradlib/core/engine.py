@@ -384,6 +384,7 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
     if meta is not None:
         if meta.output_hooks:
             _without_gradient(node, meta.output_hooks, g)
+        g = _writable(g)
         for hook in () if g is None and type(node) is Output else tuple(meta.gradient_hooks.values()):
             g = _replaced(call_users(hook, None if g is None else _shown(g, recorded)), g, node, recorded)
         if meta.retain is not None and g is not None:
@@ -421,7 +422,8 @@ def _without_gradient(node: Node, hooks: dict[int, dict[int, Callable[..., Any]]
 
 def _after(node: Node, grads: Any, g: Any) -> Any:
     """Run a node's post-hooks on what it returned, in the shapes and dtypes of its inputs."""
-    grads = tuple([d if d is None or target is None else fit(d, target, node) for target, d in zip(node.edges, grads, strict=True)])
+    edges = zip(node.edges, grads, strict=True)
+    grads = tuple([d if d is None or target is None else _writable(fit(d, target, node)) for target, d in edges])
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
     arrived = [g[place] for place in node.differentiable_outputs()] if isinstance(g, list) else [g]
     outputs = tuple(None if x is None else _shown(x, recorded) for x in arrived)
@@ -442,6 +444,13 @@ def _check_answer(node: Node, answer: Any, count: int) -> None:
     for value in answer:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"a hook of {node.name()} returned a tuple with {type(value).__name__}; it holds Tensors or None")
+
+
+def _writable(g: Any) -> Any:
+    """Gradients with arrays for the scalars that NumPy gives where there are no dimensions, so that what a hook writes into them stays."""
+    if isinstance(g, list):
+        return list(map(_writable, g))
+    return np.asarray(g) if isinstance(g, np.generic) else g
 
 
 def _shown(g: Any, recorded: bool) -> Tensor:

@@ -35,6 +35,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         weight: how much each element counts; broadcasts with the input.
         pos_weight: how much a yes counts against a no; broadcasts with the input.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns: a loss of target's dtype, if that is floating.
     Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
     Example:

@@ -16,6 +16,7 @@ from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
+from gradlib.ops.convert import to
 from gradlib.ops.elementwise import sigmoid
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
@@ -356,6 +357,7 @@ def binary_cross_entropy_with_logits(
         weight: how much each element counts; broadcasts with the input.
         pos_weight: how much a yes counts against a no; broadcasts with the input.
         size_average, reduce, reduction: as for ``mse_loss``.
+    Returns: a loss of target's dtype, if that is floating.
     Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
     Example:
@@ -371,4 +373,6 @@ def binary_cross_entropy_with_logits(
     loss = binary_cross_entropy_with_logits_op(input, target, pos_weight)
     if weight is not None:
         loss = loss * weight
+    if loss.dtype != target.dtype and dtypes.is_floating_point(target.dtype):
+        loss = to(loss, dtype=target.dtype)
     return reduced(loss, reduction)

@@ -671,3 +671,24 @@ def test_a_hook_of_a_node_is_shown_gradients_as_its_inputs_get_them(create_graph
     z.grad_fn.register_hook(lambda grads, outputs: shown.extend((list(g.shape), g.dtype, g.tolist()) for g in grads))
     z.sum().backward(create_graph=create_graph)
     assert shown == [([3], gradlib.float32, [2, 2, 2]), ([2, 1], gradlib.float64, [[3], [3]])]
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_what_hooks_write_into_a_gradient_stays(shape: tuple[int, ...], dtype: str) -> None:
+    """Also where NumPy computed it as a scalar."""
+
+    def times(factor: float) -> Callable[..., None]:
+        def hook(*given: Any) -> None:
+            first = given[0][0] if isinstance(given[0], tuple) else given[0]
+            first.mul_(factor)
+
+        return hook
+
+    x = gradlib.ones(shape, dtype=dtype, requires_grad=True)
+    x.register_hook(times(2))
+    y = x * gradlib.full(shape, 2.0, dtype=dtype)
+    y.grad_fn.register_prehook(times(3))
+    y.grad_fn.register_hook(times(5))
+    y.backward(gradlib.ones(shape, dtype=dtype))
+    assert x.grad.reshape(-1)[0].item() == 60
