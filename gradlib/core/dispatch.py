@@ -338,9 +338,9 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
         outputs.append(array)
         shapes.append(array.shape)
         kinds.append(array.dtype)
-        if not declared or i in op.differentiable:
+        if (not declared or i in op.differentiable) and dtypes.is_differentiable(array.dtype):
             result._node = Output(node, i, array.shape, array.dtype)
-        elif op.outputs[i] in op.needs:
+        elif declared and op.outputs[i] in op.needs:
             if node._meta is None:
                 node._meta = NodeMeta()  # without `making`: nobody else knows the node yet
             result._version_slot = node._meta.output_versions[i] = Version()

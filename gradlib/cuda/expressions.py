@@ -359,7 +359,8 @@ class Reduction(ExpressionOp):
         ]
 
     def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
-        """The reduction of tensors of one shape over a dimension, several or (None) all; ``keepdim`` leaves them with size 1.
+        """The reduction of tensors of one shape over a dimension, several or (None, or an empty tuple) all; ``keepdim`` leaves
+        them with size 1.
 
         ``axis`` and ``keepdims`` are understood too.
         """
@@ -367,7 +368,7 @@ class Reduction(ExpressionOp):
             dim, keepdim = kwargs.pop("axis", dim), kwargs.pop("keepdims", keepdim)
         if kwargs or len(args) != len(self.names):
             args = bound(self.name, self.__signature__, args, kwargs)
-        return self._forms[_is_on_host(args)](*args, dim, keepdim)
+        return self._forms[_is_on_host(args)](*args, None if dim in ((), []) else dim, keepdim)
 
 
 def elementwise(

@@ -102,6 +102,9 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
         available = {**plan.sizes, **given.numbers, **values, **gradients}
         made = function(*(available[name] for name in names))
         if isinstance(made, dict):
+            if unknown := set(made) - set(spec.inputs):
+                known = ", ".join(targets)
+                raise ValueError(f"{spec.name}: adjoint gives gradients by input, got {sorted(unknown)}; a dict has the keys {known}")
             return made
         if len(results_of(made)) != len(targets):
             raise TypeError(f"{spec.name}: adjoint gives the gradients by {', '.join(targets)}, got {len(results_of(made))} results")

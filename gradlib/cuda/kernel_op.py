@@ -138,6 +138,11 @@ class Implementation:
             name: (xp.zeros if name in spec.zeroed else xp.empty)(shape, dtype)
             for name, (shape, dtype) in zip(spec.outputs, plan.outputs, strict=True)
         }
+        empty = [name for name, array in made.items() if array.size and name not in spec.zeroed] if 0 in plan.grid else []
+        if empty:
+            raise ValueError(
+                f"{spec.name}: no thread runs for these sizes, so nothing writes {', '.join(empty)}; name it in zeroed=, or say threads="
+            )
         ready = {name: x if x.flags.c_contiguous else xp.ascontiguousarray(x) for name, x in arrays.items()} | made
         known = {**plan.sizes, **given.numbers}
         args = tuple(ready[p.name] if p.pointer else known[p.name] for p in spec.declared.declared)

@@ -89,8 +89,7 @@ class KernelSpec:
         pointers = [p for p in declared.declared if p.pointer]
         self.inputs = tuple(p.name for p in pointers if not p.written)
         self.outputs = tuple(p.name for p in pointers if p.written)
-        read = {name: self.shapes[name].names for name in self.inputs if name in self.shapes}
-        sizes = set(self.known).union(*read.values())
+        sizes = set(self.known).union(*(self.shapes[name].told for name in self.inputs if name in self.shapes))
         self.numbers = tuple(p.name for p in declared.declared if not p.pointer and p.name not in sizes)
         self.arguments = tuple(p.name for p in declared.declared if p.name in self.inputs or p.name in self.numbers)
         self._kinds = {p.name: p for p in declared.declared}
@@ -112,9 +111,12 @@ class KernelSpec:
             for formula in formulas:
                 if unknown := formula.names - known:
                     raise ValueError(f"{name}: {what} names {sorted(unknown)}, which no shape of an input has; there are {sorted(known)}")
-        for output in self.outputs:
-            if output in self.shapes and (unknown := self.shapes[output].names - known):
-                raise ValueError(f"{name}: the shape of {output} names {sorted(unknown)}; there are {sorted(known)}")
+        for each in (*self.inputs, *self.outputs):
+            if each in self.shapes and (unknown := self.shapes[each].names - known):
+                raise ValueError(f"{name}: the shape of {each} names {sorted(unknown)}; there are {sorted(known)}")
+        for what in ("threads", "grid", "block"):
+            if len(self._launch[what]) > 3:
+                raise ValueError(f"{name}: a launch has up to three directions, got {what}={getattr(self, what)!r}")
         for kind, each in self.declared.template:
             if kind != "typename" and each not in known and not self._fixed():
                 raise ValueError(
@@ -153,16 +155,22 @@ class KernelSpec:
             if name in self.shapes:
                 self.shapes[name].read(f"{self.name}: {name}", tuple(arrays[name].shape), sizes)
         known = {**sizes, **given.numbers}
+        for name in self.inputs:
+            if name in self.shapes:
+                self.shapes[name].verify(f"{self.name}: {name}", tuple(arrays[name].shape), known)
         outputs = [self._output(name, arrays, given, types, known) for name in self.outputs]
-        options = [(name, types[name] if kind == "typename" else str(known[name])) for kind, name in self.declared.template]
-        if self._fixed():
-            options = list(self._fixed())
+        options = self._fixed() or tuple(
+            (name, types[name] if kind == "typename" else str(int(known[name]))) for kind, name in self.declared.template
+        )
         block = self._amounts("block", known)
         if min(block) < 1:
             raise ValueError(f"{self.name}: a block has at least one thread, got block={self.block!r}, which is {block}")
         threads = self._amounts("threads", known) or (math.prod(outputs[0][0]),)
         grid = self._amounts("grid", known) or tuple(-(-n // per) for n, per in zip(threads, (*block, 1, 1), strict=False))
-        return Plan(sizes, types, outputs, tuple(options), grid, block, (self._amounts("shared", known) or (0,))[0])
+        shared = (self._amounts("shared", known) or (0,))[0]
+        if shared < 0:
+            raise ValueError(f"{self.name}: shared is a number of bytes, got shared={self.shared!r}, which is {shared}")
+        return Plan(sizes, types, outputs, options, tuple(max(0, n) for n in grid), block, shared)
 
     def _bind_type(self, name: str, array: Any, types: dict[str, str]) -> None:
         ctype = self._kinds[name].ctype
@@ -185,7 +193,7 @@ class KernelSpec:
             return given.outputs[name]
         ctype = self._kinds[name].ctype
         if name in self.shapes:
-            shape = self.shapes[name].made(dict(known))
+            shape = self.shapes[name].made(f"{self.name}: {name}", known)
         elif self.inputs:
             shape = tuple(arrays[self.inputs[0]].shape)
         else:

@@ -215,13 +215,16 @@ def compile_options(options: Iterable[tuple[str, str]], source: str | Source = "
     return ("--std=c++17", f"-I{kernel_folder()}", "-lineinfo", "-ftz=true", *(f"-D{name}={value}" for name, value in names))
 
 
-_HALF_HEADERS = (("__half", "#include <cuda_fp16.h>"), ("__nv_bfloat16", "#include <cuda_bf16.h>"))
+_HEADERS = {
+    "__half": "#include <cuda_fp16.h>", "__nv_bfloat16": "#include <cuda_bf16.h>", "complex<float>": "#include <cupy/complex.cuh>",
+    "complex<double>": "#include <cupy/complex.cuh>",
+}  # fmt: skip
 
 
 def compiled_text(source: str | Source, options: Options) -> str:
-    """The text to compile: the source, preceded by the header of a half type if the template is instantiated with one."""
+    """The text to compile: the source, preceded by the header of each type that the template is instantiated with and C does not have."""
     asked = {value for _, value in options} if isinstance(source, Source) else set()
-    return "\n".join([*(include for ctype, include in _HALF_HEADERS if ctype in asked), numbered_source(source)])
+    return "\n".join([*dict.fromkeys(include for ctype, include in _HEADERS.items() if ctype in asked), numbered_source(source)])
 
 
 @cache

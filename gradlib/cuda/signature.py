@@ -27,10 +27,16 @@ FURTHER_TYPES = {
     "short": "int16", "unsigned short": "uint16", "unsigned": "uint32", "unsigned int": "uint32", "unsigned long long": "uint64",
     "size_t": "uint64", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16", "int32_t": "int32",
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "complex<float>": "complex64", "complex<double>": "complex128",
+    "long": np.dtype("l").name, "unsigned long": np.dtype("L").name, "nv_bfloat16": "bfloat16",
 }  # fmt: skip
 """Further C types that a user's kernel may have; ``complex`` is that of ``<cupy/complex.cuh>``."""
 
 _DTYPES = {dtype: ctype for ctype, dtype in reversed((C_TYPES | FURTHER_TYPES).items()) if not ctype.endswith("_t")}
+
+_SHORTER = {"signed int": "int", "signed": "int"} | {
+    f"{sign}{size} int": f"{sign}{size}" for sign in ("", "unsigned ") for size in ("short", "long", "long long")
+}
+"""Types of C that have more than one name, and the one that the tables above have."""
 
 Options = tuple[tuple[str, str], ...]
 
@@ -100,12 +106,17 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     return Declaration(tuple(("typename" if kind.strip() == "class" else kind.strip(), name) for kind, name in template), declared)
 
 
+_QUALIFIERS = ("*", "const", "volatile", "__restrict__", "__restrict", "__grid_constant__")
+
+
 def _parameter(text: str) -> Parameter:
-    words = text.replace("*", " * ").split()
+    words = re.sub(r"\b(\w+)\s*\[\s*\w*\s*\]", r"* \1", text.partition("=")[0]).replace("std::", "").replace("*", " * ").split()
+    if words.count("*") > 1:
+        raise ValueError(f"a parameter is a number or a pointer to numbers, got {text!r}; give the arrays as parameters of their own")
     pointer = "*" in words
     written = pointer and "const" not in words[: words.index("*")]
-    ctype = " ".join(w for w in words[:-1] if w not in ("*", "const", "__restrict__", "__restrict"))
-    return Parameter(words[-1], ctype, pointer, written)
+    ctype = " ".join(w for w in words[:-1] if w not in _QUALIFIERS)
+    return Parameter(words[-1], _SHORTER.get(ctype, ctype), pointer, written)
 
 
 @cache

@@ -87,6 +87,12 @@ class Kernel:
         """What the error of a call with a wrong number of arguments adds."""
         if args and isinstance(args[0], tuple):
             return "; grid and block are not passed, they follow from the declaration and threads=, grid=, block="
+        if len(args) > len(self.names):
+            results, those = ", ".join(self.outputs), "they are" if len(self.outputs) > 1 else "it is"
+            return (
+                f"; {results}: a pointer that is not const is a result and is not passed. What a kernel updates is read from a pointer to "
+                f"const and written to another; {those} not set before the launch, unless named in zeroed"
+            )
         if len(args) < len(self.names) and self.spec.numbers:
             return "; a number is an argument unless a shape in shapes= has a size of its name"
         return ""
@@ -210,8 +216,8 @@ def kernel(
         source: CUDA text, a path ending in ``.cu``, or what CuPy made: a RawKernel, a RawModule, a kernel of ``cupyx.jit``.
         name: the kernel's name; optional if the source has one kernel.
         shapes: for each parameter, its sizes separated by commas: ``{"x": "*B, D", "y": "*B"}``. One size may be starred and stands for any
-            number of dimensions; sizes of outputs may be formulas ("H - 1"). Without an entry an input has any shape, and an output the
-            first input's.
+            number of dimensions; sizes may be formulas ("H - 1") of others and of numbers. Without an entry an input has any shape, and an
+            output the first input's.
         adjoint: the name of the kernel that computes the gradients. Or, to be differentiated again, another such operation or a function
             written with gradlib's: its parameters are named in the same way, and it returns the inputs' gradients in order.
         linear: the kernel is a linear map of its inputs (without integers and ``constant``), so adjoint and kernel are each other's

@@ -82,7 +82,7 @@ def test_a_function_may_stand_in_front():
     assert twice(gradlib.ones(2, device="cuda")).tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("dim", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 2), ()])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_a_reduction_is_differentiable_over_any_dimensions(device, dim, keepdim, rng):
     x = gradlib.tensor(rng.standard_normal((2, 3, 4)), requires_grad=True)

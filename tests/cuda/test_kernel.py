@@ -14,7 +14,7 @@ import gradlib
 from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.cuda import CompileError, kernel, kernel_op, launch as launching, nvrtc, user_kernel
 from gradlib.cuda.signature import declaration
-from gradlib.cuda.source import headers_digest
+from gradlib.cuda.source import Source, headers_digest
 from tests.cuda.test_compile import ARCHITECTURES
 from tests.device import cupy, two_devices
 
@@ -145,6 +145,12 @@ def test_a_kernel_may_add_into_cleared_results(device, rng):
     assert gradgradcheck(gather(), (table, index))
 
 
+def test_an_adjoint_that_names_what_is_no_input_is_refused(device):
+    given = softplus(adjoint=lambda grad_y: {"grad_x": grad_y})(gradlib.ones(3, requires_grad=True), 2.0)
+    with pytest.raises(ValueError, match=r"gradients by input, got \['grad_x'\]; a dict has the keys x"):
+        given.sum().backward()
+
+
 def test_a_number_of_the_template_is_a_size(device):
     source = r"""template <typename T, int D> __global__ void norm(const T* x, T* y, int B) {
         int b = blockIdx.x * blockDim.x + threadIdx.x;
@@ -159,6 +165,82 @@ def test_a_number_of_the_template_is_a_size(device):
     assert gradcheck(norm, (x,))
     assert gradgradcheck(norm, (x,))
     assert norm.name == "norm"
+
+
+HISTOGRAM = r"""
+extern "C" __global__ void histogram(const double* x, const int* bin, double* sums, int* counts, int n, int K) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { atomicAdd(&sums[bin[i]], x[i]); atomicAdd(&counts[bin[i]], 1); }
+}
+extern "C" __global__ void histogram_adjoint(const double* grad_sums, const int* bin, double* grad_x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) grad_x[i] = grad_sums[bin[i]];
+}
+"""
+
+
+@pytest.mark.cuda
+def test_results_of_integers_have_no_gradient(rng):
+    shapes = {"x": "n", "bin": "n", "sums": "K", "counts": "K"}
+    histogram = kernel(
+        HISTOGRAM, "histogram", shapes=shapes, threads="n", zeroed=["sums", "counts"], adjoint="histogram_adjoint", linear=True
+    )
+    x = gradlib.tensor(rng.standard_normal(6), device="cuda", requires_grad=True)
+    bins = gradlib.tensor([2, 0, 2, 1, 0, 2], dtype=gradlib.int32, device="cuda")
+    sums, counts = histogram(x, bins, 4)
+    assert sums.requires_grad
+    assert not counts.requires_grad
+    assert counts.tolist() == [2, 1, 3, 0]
+    sums[2].backward()
+    assert x.grad.tolist() == [1, 0, 1, 0, 0, 1]
+    assert histogram.check(x, bins, 4) == ("gradcheck", "gradgradcheck", "adjoint")
+
+
+@pytest.mark.cuda
+def test_what_no_thread_writes_is_not_returned():
+    source = 'extern "C" __global__ void first(const float* x, float* y, int n) { if (threadIdx.x == 0) y[0] = x[0]; }'
+    first = kernel(source, shapes={"x": "n", "y": "1"}, threads="n")
+    with pytest.raises(ValueError, match="first: no thread runs for these sizes, so nothing writes y; name it in zeroed="):
+        first(gradlib.empty(0, device="cuda"))
+    cleared = kernel(source, shapes={"x": "n", "y": "1"}, threads="n", zeroed=["y"])
+    assert cleared(gradlib.empty(0, device="cuda")).tolist() == [0]
+    assert kernel(source, shapes={"x": "n"})(gradlib.empty(0, device="cuda")).shape == (0,)
+
+
+@pytest.mark.cuda
+def test_sizes_in_formulas_are_numbers_of_the_call_and_are_verified():
+    source = r"""extern "C" __global__ void window(const float* w, const float* x, float* y, int n, int R) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n - 2 * R) for (int k = y[i] = 0; k <= 2 * R; k++) y[i] += w[k] * x[i + k];
+    }"""
+    window = kernel(source, shapes={"w": "2 * R + 1", "x": "n", "y": "n - 2 * R"})
+    assert window.names == ("w", "x", "R")
+    x = gradlib.arange(6.0, device="cuda")
+    assert window(gradlib.ones(3, device="cuda"), x, 1).tolist() == [3, 6, 9, 12]
+    with pytest.raises(ValueError, match=r"w has shape \(2 \* R \+ 1\), got \(3,\), where 2 \* R \+ 1 is 5"):
+        window(gradlib.ones(3, device="cuda"), x, 2)
+    with pytest.raises(ValueError, match=r"y has shape \(n - 2 \* R\), which is \(-1,\) here"):
+        window(gradlib.ones(3, device="cuda"), x[:1], 1)
+    later = kernel(source.replace("int R", "int m, int R"), shapes={"w": "m - 1", "x": "m", "y": "m"}, threads="m")
+    with pytest.raises(ValueError, match=r"w has shape \(m - 1\), got \(3,\), where m - 1 is 5"):  # m is known only behind w
+        later(gradlib.ones(3, device="cuda"), x, 6, 0)
+
+
+@pytest.mark.cuda
+def test_an_instance_named_with_a_number_is_taken():
+    source = """template <typename T, int D> __global__ void times(const T* x, T* y, int n) {
+        if (threadIdx.x < n) y[threadIdx.x] = D * x[threadIdx.x];
+    }"""
+    assert kernel(source, "times<float, 3>", shapes={"x": "*n"})(gradlib.ones(2, device="cuda")).tolist() == [3, 3]
+
+
+@pytest.mark.cuda
+def test_complex_templates_have_their_header():
+    source = """template <typename T> __global__ void turn(const T* x, T* y, T a, int n) {
+        if (threadIdx.x < n) y[threadIdx.x] = a * x[threadIdx.x];
+    }"""
+    turn = kernel(source, shapes={"x": "*n"})
+    assert turn(gradlib.tensor([1 + 2j, 3], device="cuda"), 1j).tolist() == [-2 + 1j, 3j]
 
 
 @pytest.mark.cuda
@@ -271,6 +353,8 @@ def test_vmap_runs_row_by_row_and_says_so(device):
         (lambda x: softplus()([1.0], 1.0), TypeError, "x is a Tensor or an array, got list"),
         (lambda x: softplus()(x), TypeError, "softplus takes x, beta, got 1 by position: missing .*; a number is an argument unless"),
         (lambda x: softplus()((1,), (256,), (x, 1.0)), TypeError, "too many positional arguments; grid and block are not passed"),
+        (lambda x: softplus()(x, 1.0, x), TypeError, "y: a pointer that is not const is a result and is not passed. What a kernel updates"),
+        (lambda x: softplus(shared="n - 9")(x, 1.0), ValueError, "softplus: shared is a number of bytes, got shared='n - 9', which is -3"),
         (lambda x: softplus(block=0)(x, 1.0), ValueError, "softplus: a block has at least one thread, got block=0"),
         (lambda x: softplus(adjoint=None, constant=["x"])(x.requires_grad_(), 1.0), ValueError, "x is a constant, got a Tensor that"),
     ],
@@ -320,6 +404,9 @@ def test_a_host_form_in_numpy_has_an_adjoint_in_numpy():
         ({"threads": "m"}, r"threads names \['m'\], which no shape of an input has"),
         ({"threads": "n.real"}, "is no formula of sizes"),
         ({"threads": "f("}, "is no formula of sizes"),
+        ({"threads": "n / 2"}, "is no formula of sizes, .* // divides"),
+        ({"threads": ("n", 1, 1, 1)}, r"a launch has up to three directions, got threads=\('n', 1, 1, 1\)"),
+        ({"shapes": {"x": "m + 1"}}, r"the shape of x names \['m'\]"),
         ({"zeroed": ["x"]}, r"zeroed names \['x'\], which are no outputs"),
         ({"constant": ["y"]}, r"constant names \['y'\]"),
         ({"adjoint": "backward"}, r"declares no kernel 'backward' \(it declares: softplus, softplus_adjoint\)"),
@@ -575,6 +662,14 @@ def test_declarations_are_read_as_c_writes_them():
     assert [(p.name, p.ctype, p.pointer, p.written) for p in found.declared] == [
         ("x", "T", True, False), ("n", "unsigned int", False, False), ("y", "float", True, True), ("i", "long long", True, False),
     ]  # fmt: skip
+    text = """__global__ void g(const float x[], unsigned long int n, volatile std::size_t *s, short int k = 2,
+                                  __grid_constant__ const long l) {}"""
+    assert [(p.name, p.ctype, p.pointer, p.written) for p in declaration(Source(text, "g.cu"), "g").declared] == [
+        ("x", "float", True, False), ("n", "unsigned long", False, False), ("s", "size_t", True, True), ("k", "short", False, False),
+        ("l", "long", False, False),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"a number or a pointer to numbers, got 'const float\*\* rows'"):
+        declaration(Source("__global__ void h(const float** rows, float* y) {}", "h.cu"), "h")
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
