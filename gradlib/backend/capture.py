@@ -5,6 +5,7 @@ The kernels belong to ``gradlib.cuda``, which this package may not import; it re
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any, Protocol
 
@@ -19,10 +20,14 @@ class Capture:
     """A capture under way.
 
     Attributes:
+        number: no other capture of the process has it.
         drawn: for each generator that it drew from, where the graph finds its seed and the draws before, and how often it draws.
     """
 
+    _numbers = itertools.count(1)
+
     def __init__(self) -> None:
+        self.number = next(self._numbers)
         self.drawn: dict[Any, tuple[Any, int]] = {}
 
     def draw(self, generator: Any, made: Any) -> tuple[Any, int]:
@@ -30,6 +35,15 @@ class Capture:
         place, number = self.drawn.get(generator) or (made(), 0)
         self.drawn[generator] = place, number + 1
         return place, number
+
+    def draws_of(self, generator: Any) -> int:
+        """How often the graph has drawn from a generator so far."""
+        return self.drawn[generator][1] if generator in self.drawn else 0
+
+    def go_back(self, generator: Any, draws: int) -> None:
+        """Draw again what a generator gave after so many draws of the graph, as a checkpoint does that runs a function twice."""
+        if generator in self.drawn:
+            self.drawn[generator] = self.drawn[generator][0], draws
 
 
 class Capturing(threading.local):

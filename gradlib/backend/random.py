@@ -23,6 +23,10 @@ from gradlib.backend.thread import kept_at_fork
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 
+SET_DURING_CAPTURE = (
+    "a random stream of a CUDA device is set during the capture of a graph, or to a place within one, which only a replay of it knows"
+)
+
 
 class _Locks:
     """Those of all generators, held together."""
@@ -60,10 +64,18 @@ class RandomStream:
         self.device = Device("cpu") if index is None else Device("cuda", index)
         self._lock = threading.Lock()
         _made.add(self)
-        self.manual_seed(67280421310721)
+        self._begin(67280421310721)
 
     def manual_seed(self: AnyRandom, seed: int) -> AnyRandom:
-        """Start the stream that belongs to this seed. Returns: this generator."""
+        """Start the stream that belongs to this seed. Returns: this generator.
+
+        Raises: RuntimeError on a CUDA device while this thread captures a graph.
+        """
+        if capturing.capture is not None and self.device.type != "cpu":
+            raise RuntimeError(SET_DURING_CAPTURE)
+        return self._begin(seed)
+
+    def _begin(self: AnyRandom, seed: int) -> AnyRandom:
         self._seed = as_seed(seed)
         self._drawn = 0
         if self.device.type == "cpu":
@@ -84,18 +96,27 @@ class RandomStream:
         state: dict[str, Any] = {"device": self.device.type, "seed": self._seed, "drawn": self._drawn}
         if self.device.type == "cpu":
             state["host"] = self._host.bit_generator.state
+        elif capturing.capture is not None:  # only a replay knows the draws before; within the capture those of the graph are counted
+            state["capture"] = capturing.capture.number, capturing.capture.draws_of(self)
         return json.dumps(state).encode()
 
     def restore(self, state: bytes) -> None:
         """Continue from where ``state`` was called.
 
-        Raises: RuntimeError for the state of another kind of device; KeyError, TypeError or ValueError for what is no state.
+        Raises: RuntimeError for the state of another kind of device, and on a CUDA device for one that was not taken in the capture under
+            way, or in one that is over; KeyError, TypeError or ValueError for what is no state.
         """
         known = json.loads(state)
         kind = known["device"]
         if kind != self.device.type:
             raise RuntimeError(f"this is the state of a {kind} generator; this generator is on {self.device}")
         seed, drawn = as_seed(known["seed"]), known["drawn"]
+        if kind != "cpu" and (capturing.capture is not None or "capture" in known):
+            taken_in, draws = known.get("capture", (0, 0))
+            if capturing.capture is None or taken_in != capturing.capture.number:
+                raise RuntimeError(SET_DURING_CAPTURE)
+            capturing.capture.go_back(self, draws)
+            return
         if kind == "cpu":
             self._host.bit_generator.state = known["host"]
         self._seed, self._drawn = seed, drawn

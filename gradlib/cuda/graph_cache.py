@@ -30,7 +30,7 @@ class Graphed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if capturing.capture is not None or not tensors or not all(value.is_cuda for value in tensors):
+        if capturing.capture is not None or thread_state.transforming or not tensors or not all(value.is_cuda for value in tensors):
             return self._function(*args, **kwargs)
         key = (structure, thread_state.grad_enabled, thread_state.inference, *map(_key, leaves))
         if key not in self._graphs:
@@ -42,7 +42,8 @@ class Graphed:
         if run is None:
             return self._function(*args, **kwargs)
         found, outer = flatten(run(*tensors))
-        return unflatten([value.clone() for value in found], outer)  # the next replay overwrites the graph's own
+        copies = [value.clone() if isinstance(value, Tensor) else value for value in found]  # the next replay overwrites the graph's own
+        return unflatten(copies, outer)
 
     def _captured(self, leaves: list[Any], structure: Any) -> Callable[..., Any] | None:
         """Capture the function of the tensors among the arguments; None, with a warning, if it cannot be captured."""
@@ -75,10 +76,10 @@ def _key(leaf: Any) -> Any:
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
     """Decorate a function of CUDA tensors to run as CUDA graphs: one is captured at the first call with each set of shapes.
 
-    The function runs eagerly for tensors on the CPU, within another capture, and, after one warning that names the operation, where it
-    cannot be captured. Calls with the same shapes and the same other arguments must do the same work and have no side effects. Gradients
-    reach the tensors that are passed, and no others. Results are copies. Backward of a call comes before the next call with the same
-    shapes.
+    The function runs eagerly for tensors on the CPU, within another capture or a transform of ``gradlib.func``, and, after one warning that
+    names the operation, where it cannot be captured. Calls with the same shapes and the same other arguments must do the same work and have
+    no side effects. Gradients reach the tensors that are passed, and no others. Results are copies. Backward of a call comes before the
+    next call with the same shapes.
 
     Args:
         function: takes and returns tensors, or nested tuples, lists and dicts of them. Other arguments must be hashable; each of their

@@ -37,6 +37,11 @@ _REASONS = (
         "it depends on work of a stream that does not take part in the capture",
         "do all of it within the capture (for backward: the forward too), or wait for that stream before",
     ),
+    (
+        r"random stream of a CUDA device is set during",
+        "it sets a random stream, which at a replay goes on where it is then",
+        "seed before a replay, or do all of it (for a checkpoint: forward and backward) within the capture",
+    ),
     (r"StreamCapture|invalidated the capture", "an earlier error has invalidated the capture", "do not catch errors within it"),
 )
 

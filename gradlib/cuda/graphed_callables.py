@@ -9,6 +9,7 @@ from typing import Any
 from gradlib.autograd.function import Function, once_differentiable
 from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
+from gradlib.core.grad_mode import is_grad_enabled
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.devices import synchronize
 from gradlib.cuda.graph_pools import Handle, graph_pool_handle
@@ -28,7 +29,8 @@ class _Captured:
     given: int  # how many of them are the user's arguments
     forward: CUDAGraph = field(default_factory=CUDAGraph)
     backward: CUDAGraph = field(default_factory=CUDAGraph)
-    outputs: tuple[Tensor, ...] = ()
+    results: tuple[Any, ...] = ()  # of the captured call: tensors, and constants such as None
+    outputs: tuple[Tensor, ...] = ()  # the tensors among them
     structure: Structure = LEAF
     cotangents: tuple[Tensor | None, ...] = ()
     gradients: tuple[Tensor | None, ...] = ()
@@ -55,8 +57,9 @@ class _Captured:
     def capture_forward(self, pool: Handle) -> None:
         with graph(self.forward, pool=pool):
             made = self.call(*self.sample)
-        outputs, self.structure = flatten(made)
-        self.outputs = tuple(outputs)
+        results, self.structure = flatten(made)
+        self.results = tuple(results)
+        self.outputs = tuple(out for out in results if isinstance(out, Tensor))
 
     def capture_backward(self, pool: Handle, unused: bool) -> None:
         self.cotangents = tuple(zeros_like(out) if out.requires_grad else None for out in self.outputs)
@@ -83,14 +86,15 @@ class _Captured:
             @staticmethod
             def forward(ctx: Any, *inputs: Tensor) -> Any:
                 for static, value in zip(captured.inputs[: captured.given], inputs[: captured.given], strict=True):
-                    if static.data_ptr() != value.data_ptr():
-                        static.copy_(value)
+                    _put(value, static)
                 captured.forward.replay()
                 for each in (captured, *captured.later):  # whose results may lie where this one computed
                     increment_version(each.outputs)
                 ctx.call = object()
                 captured.holds(ctx.call)
-                return tuple(out.detach() for out in captured.outputs)
+                found = tuple(out.detach() for out in captured.outputs)
+                ctx.mark_non_differentiable(*(new for out, new in zip(captured.outputs, found, strict=True) if not out.requires_grad))
+                return found
 
             @staticmethod
             @once_differentiable
@@ -102,8 +106,8 @@ class _Captured:
                         "the calls"
                     )
                 for static, g in zip(captured.cotangents, grads, strict=True):
-                    if static is not None and static.data_ptr() != g.data_ptr():
-                        static.copy_(g)
+                    if static is not None:
+                        _put(g, static)
                 captured.backward.replay()
                 captured.holds(None)
                 return tuple(None if g is None else g.clone() for g in captured.gradients)  # the next replay overwrites the graph's own
@@ -112,9 +116,32 @@ class _Captured:
             given = flatten(user_args)[0]
             if len(given) != captured.given:
                 raise TypeError(f"a graphed callable takes what its sample_args held: {captured.given} tensors, got {len(given)}")
-            return unflatten(list(Graphed.apply(*given, *captured.inputs[captured.given :])), captured.structure)
+            for place, (value, sample) in enumerate(zip(given, captured.inputs, strict=False)):
+                _refuse_another(place, value, sample)
+            left = iter(Graphed.apply(*given, *captured.inputs[captured.given :]))
+            return unflatten([next(left) if isinstance(each, Tensor) else each for each in captured.results], captured.structure)
 
         return replayed
+
+
+def _put(value: Tensor, static: Tensor) -> None:
+    """Copy a tensor to where a graph reads it, if it is not that."""
+    if static.data_ptr() != value.data_ptr() or static.stride() != value.stride():
+        static.copy_(value)
+
+
+def _refuse_another(place: int, value: Any, sample: Tensor) -> None:
+    """Raises: TypeError for an argument that the graph would not compute with as it is, or whose gradient it does not give."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"a graphed callable takes tensors, got {type(value).__name__} as number {place} of them")
+    if value.shape != sample.shape or value.dtype != sample.dtype or value.device != sample.device:
+        wanted, got = (f"{x.dtype} of shape {tuple(x.shape)} on {x.device}" for x in (sample, value))
+        raise TypeError(f"a graphed callable takes tensors as its samples were: number {place} was {wanted}, got {got}")
+    if value.requires_grad and not sample.requires_grad and is_grad_enabled():
+        raise TypeError(
+            f"a graphed callable has the gradients of samples that require grad: number {place} did not, got one that does; capture it "
+            "with a sample that does, or detach the argument"
+        )
 
 
 def make_graphed_callables(
@@ -135,8 +162,8 @@ def make_graphed_callables(
         allow_unused_input: whether an input may have no gradient.
         pool: whose memory to share, as for ``CUDAGraph.capture_begin``.
     Returns: a function, or a tuple of them.
-    Raises: AssertionError for samples that are no tensors; RuntimeError for what cannot be captured, which names the operation, and in a
-        backward whose values a later call has overwritten.
+    Raises: AssertionError for samples that are no tensors; RuntimeError for what cannot be captured, which names the operation; TypeError
+        in a call with tensors unlike the samples; RuntimeError in a backward whose values a later call has overwritten.
     Source: torch.cuda.make_graphed_callables.
     Example:
         >>> if gradlib.cuda.is_available():

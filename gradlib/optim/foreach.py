@@ -125,9 +125,15 @@ def _gradient(value: Tensor) -> Array:
 
 
 def wanted(group: dict[str, Any], values: Sequence[Tensor]) -> bool:
-    """Whether the parameters of a group are to be stepped as one: as the group says, by default where they are several and small."""
+    """Whether the parameters of a group are to be stepped as one: as the group says, by default where they are several and small.
+
+    Never where their counts are tensors (capturable): those that are stepped as one share a count, and a step of each by itself, as a graph
+    captures it, would count in the shared memory once for each.
+    """
     choice = group.get("fused") or group.get("foreach", False)
-    if choice is False or len(values) < 2 or capturing.capture is not None or len({id(value) for value in values}) < len(values):
+    if choice is False or len(values) < 2 or capturing.capture is not None or group.get("capturable", False):
+        return False
+    if len({id(value) for value in values}) < len(values):
         return False
     return bool(choice) or sum([value._array.size for value in values]) <= SMALL * len(values)
 

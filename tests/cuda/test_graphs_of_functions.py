@@ -82,6 +82,53 @@ def test_samples_that_are_no_tensors_and_unused_inputs_are_refused() -> None:
     assert b.grad is None
 
 
+def test_a_call_with_what_the_graph_would_not_compute_with_is_refused() -> None:
+    graphed = cuda.make_graphed_callables(lambda x: x.square().sum(1), (drawn(4, 3),))
+    for wrong, got in (
+        (drawn(1, 3), r"float32 of shape \(1, 3\) on cuda:0"),  # copy_ would broadcast it
+        (drawn(4, 3).double(), r"float64 of shape \(4, 3\)"),
+        (drawn(4, 3).cpu(), "on cpu"),
+    ):
+        with pytest.raises(TypeError, match=f"number 0 was float32 of shape .* on cuda:0, got .*{got}"):
+            graphed(wrong)
+    with pytest.raises(TypeError, match="takes tensors, got float as number 0"):
+        graphed(1.0)
+    with pytest.raises(TypeError, match="number 0 did not, got one that does"):
+        graphed(drawn(4, 3, grad=True))
+
+
+def test_a_view_into_the_sample_is_read_as_it_looks() -> None:
+    sample = drawn(3, 3)
+    graphed = cuda.make_graphed_callables(lambda x: x * gradlib.arange(3.0, device="cuda"), (sample,))
+    expected = sample.t() * gradlib.arange(3.0, device="cuda")
+    assert gradlib.equal(graphed(sample.t()), expected)
+
+
+def test_results_that_are_constants_stay_so() -> None:
+    def call(x: gradlib.Tensor) -> dict[str, Any]:
+        return {"loss": x.square().sum(), "nothing": None, "factor": 2.0, "apart": x.detach() * 2, "place": x.argmax()}
+
+    x = drawn(4, grad=True)
+    for graphed in (cuda.make_graphed_callables(call, (drawn(4, grad=True),)), cuda.graphed(call)):
+        made, expected = graphed(x), call(x)
+        assert (made["nothing"], made["factor"]) == (None, 2.0)
+        for name in ("loss", "apart", "place"):
+            assert gradlib.equal(made[name], expected[name])
+            assert made[name].requires_grad == expected[name].requires_grad
+        assert gradlib.equal(*(gradlib.autograd.grad(each["loss"], x)[0] for each in (made, expected)))
+
+
+def test_graphed_runs_as_it_is_under_transforms() -> None:
+    @cuda.graphed
+    def cube(x: gradlib.Tensor) -> gradlib.Tensor:
+        return x**3
+
+    x = drawn(3)
+    assert gradlib.allclose(gradlib.func.grad(lambda x: cube(x).sum())(x), 3 * x**2)
+    assert gradlib.equal(gradlib.func.vmap(cube)(x), cube(x))
+    assert gradlib.allclose(gradlib.func.jvp(cube, (x,), (x,))[1], 3 * x**3)
+
+
 def test_backward_is_refused_where_a_later_call_has_overwritten_its_values() -> None:
     def make() -> Any:
         return cuda.make_graphed_callables((lambda x: x.square(), lambda x: x.exp()), ((drawn(3, grad=True),), (drawn(3, grad=True),)))

@@ -10,6 +10,8 @@ import pytest
 import gradlib
 from gradlib import cuda
 from gradlib.cuda import philox, products
+from gradlib.nn.functional import dropout
+from gradlib.utils.checkpoint import checkpoint
 from tests import shim
 from tests.device import skip_module_without_cuda
 
@@ -101,6 +103,40 @@ def test_a_capture_that_fails_has_drawn_nothing() -> None:
     with pytest.raises(RuntimeError, match=r"^item cannot"), cuda.graph(cuda.CUDAGraph()):
         gradlib.randn(3, device="cuda").sum().item()
     assert gradlib.equal(before, cuda.get_rng_state())
+
+
+def test_what_is_drawn_again_within_a_capture_is_the_same() -> None:
+    x = gradlib.ones(2, 8, device="cuda", requires_grad=True)
+
+    def run() -> tuple[gradlib.Tensor, ...]:
+        y = checkpoint(lambda x: dropout(x * 2).square(), x, use_reentrant=False)
+        rows = gradlib.func.vmap(lambda row: row + gradlib.rand(8, device="cuda"), randomness="same")(x.detach())
+        return y.detach(), *gradlib.autograd.grad(y.sum(), [x]), rows, gradlib.rand(2, device="cuda")
+
+    run()
+    cuda.manual_seed(3)
+    eager = [run() for _ in range(2)]
+    cuda.manual_seed(3)
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        captured = run()
+    for expected in eager:
+        g.replay()
+        assert all(gradlib.equal(a, b) for a, b in zip(captured, expected, strict=True))
+
+
+def test_a_capture_sets_no_random_stream() -> None:
+    cuda.manual_seed(5)
+    state = cuda.get_rng_state()
+    for name, call in (("manual_seed", lambda: gradlib.manual_seed(3)), ("set_rng_state", lambda: cuda.set_rng_state(state))):
+        with pytest.raises(RuntimeError, match=f"^{name} cannot be captured.*seed before a replay"), cuda.graph(cuda.CUDAGraph()):
+            call()
+        assert gradlib.equal(state, cuda.get_rng_state())
+    with cuda.graph(cuda.CUDAGraph()):
+        gradlib.rand(2, device="cuda")
+        within = cuda.get_rng_state()
+    with pytest.raises(RuntimeError, match="to a place within one, which only a replay of it knows"):
+        cuda.set_rng_state(within)
 
 
 # ---- products -------------------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,31 @@ def test_captured_steps_are_the_eager_ones(kind: Any, options: dict[str, Any]) -
         assert gradlib.equal(item, eager.state[y][name]), name
 
 
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_steps_of_several_parameters_count_each_once(kind: Any, options: dict[str, Any]) -> None:
+    start = [gradlib.randn(4, device="cuda"), gradlib.randn(2, 3, device="cuda"), gradlib.randn((), device="cuda")]
+    ours, eager = ([value.clone().requires_grad_() for value in start] for _ in range(2))
+    captured, other = capturing(kind, ours, lr=0.05, **options), capturing(kind, eager, lr=0.05, **options)
+
+    def step(optimizer: Any, values: list[gradlib.Tensor]) -> None:
+        optimizer.zero_grad()
+        sum((x.sin().sum() + x.square().sum() for x in values), gradlib.zeros((), device="cuda")).backward()
+        optimizer.step()
+
+    step(captured, ours)  # where parameters are stepped as one by default
+    step(other, eager)
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        step(captured, ours)
+    for _ in range(5):
+        g.replay()
+        step(other, eager)
+    for x, y in zip(ours, eager, strict=True):
+        assert gradlib.equal(x, y)
+        if "step" in captured.state[x]:
+            assert captured.state[x]["step"].item() == other.state[y]["step"].item() == 6
+
+
 def test_a_saved_state_goes_on_on_the_device_and_on_the_host() -> None:
     x = gradlib.ones(3, device="cuda", requires_grad=True)
     host, device = optim.NAdam([x]), capturing(optim.NAdam, [x])
