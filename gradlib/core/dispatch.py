@@ -338,7 +338,7 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
         outputs.append(array)
         shapes.append(array.shape)
         kinds.append(array.dtype)
-        if (not declared or i in op.differentiable) and dtypes.is_differentiable(array.dtype):
+        if (not declared or i in op.differentiable) and array.dtype.kind in "fcV":
             result._node = Output(node, i, array.shape, array.dtype)
         elif declared and op.outputs[i] in op.needs:
             if node._meta is None:
