@@ -157,12 +157,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | N
 
     Args:
         A: (..., m, n), float or complex.
-        B: (..., m, k) or (..., m).
+        B: (..., m, k) or (..., m), whose batch broadcasts with A's.
         rcond: singular values up to rcond times the largest count as zero; the dtype's epsilon times max(m, n) when None.
         driver: torch's choice of method, "gelsy", "gels", "gelsd" or "gelss"; here it only says which results are filled in.
-    Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, every A has
-        full rank and the driver is not "gelsy", else empty; rank (...), empty for "gels"; singular_values (..., min(m, n)) for "gelsd" and
-        "gelss", else empty).
+    Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, for "gelsd"
+        and "gelss" if every A has full rank (for which the host waits), for "gels" always, for "gelsy" never, else empty; rank (...), empty
+        for "gels"; singular_values (..., min(m, n)) for "gelsd" and "gelss", else empty).
     Raises: RuntimeError for another driver and for other shapes and dtypes.
     Source: torch.linalg.lstsq.
     Example:

@@ -205,6 +205,9 @@ __device__ R magnitude(T x) { return fabs(x); }
 __device__ R length(T x) { return fabs(x); }
 __device__ T direction(T x) { return x < 0 ? -1 : 1; }
 __device__ T conjugate(T x) { return x; }
+__device__ R square(T x) { return x * x; }
+__device__ T scaled(T x, R by) { return x * by; }
+__device__ T across(T x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
 __device__ bool is_zero(WIDE x) { return x == 0; }
 __device__ bool is_finite(T x) { return isfinite(x); }
 __device__ WIDE wide(T x) { return x; }
@@ -220,6 +223,10 @@ __device__ R magnitude(T x) { return fabs(x.x) + fabs(x.y); }
 __device__ R length(T x) { return hypot(x.x, x.y); }
 __device__ T direction(T x) { return {x.x / length(x), x.y / length(x)}; }
 __device__ T conjugate(T x) { return {x.x, -x.y}; }
+__device__ R square(T x) { return x.x * x.x + x.y * x.y; }
+__device__ T scaled(T x, R by) { return {x.x * by, x.y * by}; }
+__device__ R across(R x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
+__device__ T across(T x, int bits) { return {across(x.x, bits), across(x.y, bits)}; }
 __device__ bool is_zero(T x) { return x.x == 0 && x.y == 0; }
 __device__ bool is_finite(T x) { return isfinite(x.x) && isfinite(x.y); }
 __device__ T wide(T x) { return x; }

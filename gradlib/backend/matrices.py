@@ -23,12 +23,13 @@ WIDEST = 64
 """The most rows of a triangle, which one thread goes through for each column of the right-hand side."""
 
 REAL = {"f": "float", "d": "double", "F": "float", "D": "double"}
-_NUMBERS = (int, float, np.floating)
+NUMBERS = (int, float, np.floating)
 _PARTS = {None: 0, "L": 1, "U": 2}
 _FORMATS = {"finite": "PPPIIII", "spoil": "PPPPIIII", "scaled": "PPPPddIIiiiII", "triangle": "PPPIIIIiiiiiiI"}
 
 
 COMPLEX = """
+__device__ PAIR operator+(PAIR a, PAIR b) { return make_PAIR(a.x + b.x, a.y + b.y); }
 __device__ PAIR operator-(PAIR a, PAIR b) { return make_PAIR(a.x - b.x, a.y - b.y); }
 __device__ PAIR operator*(PAIR a, PAIR b) { return make_PAIR(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 __device__ PAIR operator/(PAIR a, PAIR b) {  // by the larger part of b, so that its square may overflow
@@ -190,7 +191,7 @@ def scaled_by_reciprocals(V: Array, s: Array, broken: Array, atol: Any, rtol: An
     n, (rows, count) = V.size, V.shape[-2:]
     if not 0 < n <= MOST or not s._c_contiguous or V.dtype.char not in REAL or (strides := steps(V)) is None:
         return None
-    if not isinstance(atol, _NUMBERS) or not isinstance(rtol, _NUMBERS):
+    if not isinstance(atol, NUMBERS) or not isinstance(rtol, NUMBERS):
         return None
     out, data = type(V)(V.shape, V.dtype), V.data
     values = (broken.data.ptr, data.ptr, s.data.ptr, out.data.ptr, atol, rtol, rows, count, *strides, conjugated, n)

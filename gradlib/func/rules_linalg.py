@@ -28,3 +28,14 @@ def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     side_by_side = B.value.permute((1, 0, 2)).reshape((size, level.size * columns))
     made = perform(op, (A, [side_by_side], *rest))
     return made.reshape((size, level.size, columns)).permute((1, 0, 2))
+
+
+@rule("lstsq")
+def lstsq(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Whether there are residuals may not depend on the rank of an example."""
+    A, B, rtol, driver, _ = args
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.lstsq: The input tensor A must have at least 2 dimensions, got shape {list(A.shape)}")
+    made = perform(op, (physical(level, A), physical(level, B), rtol, driver, False))
+    empty = (False, driver == "gelsy" or A.shape[-2] <= A.shape[-1], driver == "gels", driver not in ("gelsd", "gelss"), False)
+    return tuple(level.broadcast(each) if alone else each for each, alone in zip(made, empty, strict=True))

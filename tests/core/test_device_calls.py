@@ -74,6 +74,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "inv": lambda q, **_: L.inv(q), "solve": lambda q, x, **_: L.solve(q, x), "solve, vector": lambda q, c, **_: L.solve(q, c),
     "solve_triangular": lambda q, x, **_: L.solve_triangular(q, x, upper=False), "cholesky": lambda q, **_: L.cholesky(q),
     "tril": lambda q, **_: q.tril(), "eigh": lambda q, **_: L.eigh(q),
+    "svd": lambda q, **_: L.svd(q), "svdvals, recorded": lambda q, **_: L.svdvals(q), "pinv": lambda q, **_: L.pinv(q),
+    "lstsq": lambda q, x, **_: L.lstsq(q, x), "lstsq, gelsd": lambda q, x, **_: L.lstsq(q, x, driver="gelsd"),
     "qr": lambda q, **_: L.qr(q), "slogdet": lambda q, **_: L.slogdet(q), "norm": lambda x, **_: x.norm(), "bmm": lambda d, **_: d @ d,
     "inner": lambda x, r, **_: gradlib.inner(x, r), "outer": lambda x, r, **_: r.outer(r), "kron": lambda x, y, **_: gradlib.kron(x, y),
     "tensordot": lambda x, y, **_: gradlib.tensordot(x, y, ((1,), (1,))), "einsum": lambda x, y, **_: gradlib.einsum("ij,kj->ik", x, y),

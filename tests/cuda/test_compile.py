@@ -22,6 +22,7 @@ from gradlib.backend import (
     rotations,
     scanning,
     searching,
+    singular,
     sorting,
 )  # fmt: skip
 from gradlib.core.symbols import Symbol, Trace
@@ -181,6 +182,7 @@ SMALL = {
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
+    "singular": singular.source("f"), "singular, complex": singular.source("D"),
     "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),

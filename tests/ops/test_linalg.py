@@ -353,6 +353,19 @@ def test_a_system_without_full_rank() -> None:
     assert (rank.item(), residuals.shape) == (1, (0,))
 
 
+def test_the_batches_of_least_squares_broadcast() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (gradlib.tensor(rng.standard_normal(shape), requires_grad=True) for shape in ((2, 1, 4, 3), (1, 5, 4, 2)))
+    X = linalg.lstsq(a, b).solution
+    assert X.shape == (2, 5, 3, 2)
+    np.testing.assert_allclose(host(X[1, 2]), np.linalg.lstsq(host(a[1, 0]), host(b[0, 2]), rcond=None)[0])
+    assert linalg.lstsq(a, b[..., 0]).solution.shape == (2, 5, 3)
+    with pytest.raises(RuntimeError, match="do not broadcast"):
+        linalg.lstsq(a[:, 0], b[:, :3].reshape(3, 4, 2))
+    assert gradcheck(lambda a, b: linalg.lstsq(a, b, driver="gels")[:2], (a, b))
+    assert gradgradcheck(lambda a, b: linalg.lstsq(a, b, driver="gelss")[:2], (a, b), fast_mode=True)
+
+
 def test_tolerances_of_the_pseudoinverse() -> None:
     x = gradlib.tensor(np.diag([2.0, 0.2, 0.01]))
     one, two, three = np.diag([0.5, 0, 0]), np.diag([0.5, 5, 0]), np.diag([0.5, 5, 100])
@@ -370,6 +383,15 @@ def test_tolerances_of_the_pseudoinverse() -> None:
         np.testing.assert_allclose(host(made), want, atol=1e-13)
     both = linalg.pinv(x.expand(2, 3, 3), atol=gradlib.tensor([0.1, 1.0], dtype="float64"))
     np.testing.assert_allclose(host(both), [two, one], atol=1e-13)
+
+
+@pytest.mark.nonfinite
+def test_the_pseudoinverse_of_hermitian_matrices_reads_one_triangle() -> None:
+    junk = gradlib.tensor(np.triu(np.full((3, 3), INF), 1))
+    symmetric = A @ A.mT
+    np.testing.assert_allclose(
+        host(linalg.pinv(gradlib.where(junk == INF, junk, symmetric), hermitian=True)), np.linalg.inv(host(symmetric))
+    )
 
 
 def test_the_pseudoinverse_of_a_matrix_of_lower_rank_keeps_it_in_its_derivative() -> None:

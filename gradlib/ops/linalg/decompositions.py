@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, elimination, rotations
+from gradlib.backend import dtype as dtypes, elimination, rotations, singular
 from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
@@ -310,14 +310,17 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
     return result
 
 
-@op("other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope)
+@op(
+    "other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope,
+    kernels={"out": singular.decomposed},
+)  # fmt: skip
 def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
     """Singular values and vectors; the public function says more."""
     (U, S, Vh), broken = iterate("svd", xp.linalg.svd, A, full_matrices)
     return nan_where(broken, U, S, Vh)
 
 
-@op("none", promote=matrices("svd"), also=("A",))
+@op("none", promote=matrices("svd"), also=("A",), kernels={"out": singular.values_alone})
 def svdvals_op(xp: Any, A: Any) -> Any:
     """Singular values alone, where no gradient is wanted."""
     values, broken = iterate("svd", xp.linalg.svd, A, compute_uv=False)

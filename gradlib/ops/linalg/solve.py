@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import elimination
+from gradlib.backend import elimination, singular
 from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
 from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.create import zeros_of
-from gradlib.ops.elementwise import abs
+from gradlib.core.tensor import raw
 from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where
-from gradlib.ops.product import matmul
 from gradlib.ops.rearrange import tril, triu
-from gradlib.ops.reduce import sum
 from gradlib.ops.shape import expand
 
 __all__ = ["inverse", "pinverse"]
@@ -123,8 +119,11 @@ def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
     if a[-1] != b[-2 if left else -1]:
         equation = "AX = B" if left else "XA = B"
         raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(a)} and {list(b)})")
-    if a[:-2] == b[:-2]:
-        return A, B
+    return (A, B) if a[:-2] == b[:-2] else _as_many(name, A, a, B, b)
+
+
+def _as_many(name: str, A: Any, a: tuple[int, ...], B: Any, b: tuple[int, ...]) -> tuple[Any, Any]:
+    """Matrices of these shapes in their common batch shape."""
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
@@ -213,7 +212,7 @@ def inverse(input: Any) -> Any:
 
 def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
     """Golub's and Pereyra's formula, which holds while the rank does not change."""
-    back, P = adjoint(g[0]), out
+    back, P = adjoint(g), out
     Ph = adjoint(P)
     if A.shape[-2] <= A.shape[-1]:
         K = back @ P
@@ -224,11 +223,10 @@ def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
     return ((back - A @ K) @ P) @ Ph - adjoint(K @ P) + PhK - (PhK @ P) @ A
 
 
-@op("other", outputs=("out", "singular_values"), differentiable=(0,), complex="explicit", A=_pinv_slope)
-def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def _by_values(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any]:
     """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
     if hermitian:
-        (values, U), broken = iterate("pinv", xp.linalg.eigh, A)
+        (values, U), broken = iterate("pinv", xp.linalg.eigh, A, part="L")
         V, turned = U, False
     else:
         (U, values, Vh), broken = iterate("pinv", xp.linalg.svd, A, False)
@@ -245,6 +243,12 @@ def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
     inverse = xp.matmul((V.conj() if turned else V) * reciprocal[..., None, :], back)
     return inverse if broken is None else xp.where(broken[..., None, None], nan_of(inverse.dtype), inverse), values
+
+
+@op("other", complex="explicit", A=_pinv_slope, kernels={"out": singular.pseudoinverse})
+def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    """The inverse of matrices on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others."""
+    return _by_values(xp, A, atol, rtol, hermitian)[0]
 
 
 def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -284,7 +288,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
         tensor([[0.5000, 0.0000]])
     """
     (_SQUARE_TO_INVERT if hermitian else _TO_INVERT)([A])
-    return pinv_op(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
+    return pinv_op(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)
 
 
 @composite
@@ -359,6 +363,60 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return X[..., 0] if vector else X
 
 
+def _of_residuals(g: Any, A: Any, B: Any, solution: Any) -> Any:
+    """2 (A X - B) times the gradient by the residuals; None where there are none."""
+    if g is None or g.ndim < A.ndim - 1 or not g.shape[-1]:
+        return None
+    return (A @ solution - B) * (2 * g[..., None, :])
+
+
+def _fit_slope_of_right(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
+    """P^H gX - 2 (A X - B) g_residuals, where P is the pseudoinverse."""
+    gX, g_residuals, *_ = g
+    by_residuals = _of_residuals(g_residuals, A, B, solution)
+    if gX is None:
+        return B * 0 if by_residuals is None else -by_residuals
+    made = adjoint(inverse) @ gX
+    return made if by_residuals is None else made - by_residuals
+
+
+def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
+    """By Golub's and Pereyra's derivative of the pseudoinverse P, in products with X = P B rather than P where there are such."""
+    gX, g_residuals, _, _, g_inverse = g
+    by_residuals = _of_residuals(g_residuals, A, B, solution)
+    parts = [] if by_residuals is None else [by_residuals @ adjoint(solution)]
+    if gX is not None:
+        Ph = adjoint(inverse)
+        turned = Ph @ gX
+        beyond = adjoint(gX - inverse @ (A @ gX))
+        parts.append((B - A @ solution) @ adjoint(inverse @ turned) - turned @ adjoint(solution) + (Ph @ solution) @ beyond)
+    if g_inverse is not None:
+        parts.append(_pinv_slope(g_inverse, A, inverse))
+    made = parts[0] if parts else A * 0
+    for each in parts[1:]:
+        made = made + each
+    return made
+
+
+@op(
+    "other", outputs=("solution", "residuals", "rank", "singular_values", "inverse"), differentiable=(0, 1, 4), complex="explicit",
+    A=_fit_slope, B=_fit_slope_of_right, kernels={"out": singular.fitted},
+)  # fmt: skip
+def lstsq_op(xp: Any, A: Any, B: Any, rtol: Any, driver: str, asks: bool) -> Any:
+    """What ``lstsq`` returns, and the pseudoinverse. ``asks``: whether for "gelsd" and "gelss" residuals depend on the rank."""
+    inverse, values = _by_values(xp, A, 0.0, rtol, False)
+    rank = (values > rtol * values[..., :1]).sum(-1)
+    X = xp.matmul(inverse, B)  # NaN where A is not finite, as the inverse is
+    rows, columns = A.shape[-2:]
+    nothing = values.reshape(-1)[:0]
+    if driver == "gelsy" or rows <= columns or (asks and driver != "gels" and not (rank == columns).all()):
+        residuals = nothing
+    else:
+        residuals = xp.sum(xp.abs(xp.matmul(A, X) - B) ** 2, -2)
+    shown = values if driver in ("gelsd", "gelss") else nothing
+    return X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
+
+
 _TO_FIT = matrices("lstsq")
 
 
@@ -368,12 +426,12 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
     Args:
         A: (..., m, n), float or complex.
-        B: (..., m, k) or (..., m).
+        B: (..., m, k) or (..., m), whose batch broadcasts with A's.
         rcond: singular values up to rcond times the largest count as zero; the dtype's epsilon times max(m, n) when None.
         driver: torch's choice of method, "gelsy", "gels", "gelsd" or "gelss"; here it only says which results are filled in.
-    Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, every A has
-        full rank and the driver is not "gelsy", else empty; rank (...), empty for "gels"; singular_values (..., min(m, n)) for "gelsd" and
-        "gelss", else empty).
+    Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, for "gelsd"
+        and "gelss" if every A has full rank (for which the host waits), for "gels" always, for "gelsy" never, else empty; rank (...), empty
+        for "gels"; singular_values (..., min(m, n)) for "gelsd" and "gelss", else empty).
     Raises: RuntimeError for another driver and for other shapes and dtypes.
     Source: torch.linalg.lstsq.
     Example:
@@ -384,24 +442,16 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+    a, b = A.shape, B.shape
     if A.ndim - B.ndim not in (0, 1) or B.dtype != A.dtype:
-        found = f"{list(A.shape)} {A.dtype} and {list(B.shape)} {B.dtype}"
+        found = f"{list(a)} {A.dtype} and {list(b)} {B.dtype}"
         raise RuntimeError(f"linalg.lstsq: B must have A's dtype and as many dimensions, or one less, got {found}")
-    vector = A.ndim - B.ndim == 1
-    right = B[..., None] if vector else B
-    rows, columns = A.shape[-2:]
-    if right.shape[-2] != rows:
-        raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
-    rtol = _tolerances(A, None, rcond)[1]
-    inverse, values = pinv_op(A, 0.0, rtol, False)
-    S = values.detach() if isinstance(values, Tensor) else values
-    with on_device_of(raw(S)):
-        bound = S[..., :1] * (float(rtol) if isinstance(rtol, np.generic) else rtol) if S.shape[-1] else 0.0
-        rank = (bound < S).sum(-1)
-        X = matmul(inverse, right)  # NaN where A is not finite, as the inverse is
-        residuals = zeros_of(values, (0,))
-        if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
-            residuals = sum(abs(matmul(A, X) - right) ** 2, -2)
-    rank = rank if driver != "gels" else rank.reshape((-1,))[:0]
-    shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
-    return Lstsq(X[..., 0] if vector else X, residuals, rank, shown)
+    vector = A.ndim > B.ndim
+    if b[-1 if vector else -2] != a[-2]:
+        raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(a)} and {list(b)}")
+    right, b = (B[..., None], (*b, 1)) if vector else (B, b)
+    if a[:-2] != b[:-2]:
+        A, right = _as_many("lstsq", A, a, right, b)
+    rtol = np.finfo(A.dtype).eps * max(a[-2:]) if rcond is None else rcond
+    X, *others, _ = lstsq_op(A, right, rtol, driver, True)
+    return Lstsq(X[..., 0] if vector else X, *others)
