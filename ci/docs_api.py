@@ -46,6 +46,7 @@ PARTS = {
     },
     "gradlib.trajectory": {
         "Integrators": ("chain", "bspline"), "Costs": ("smoothness", "cost"), "Many motions": ("many",), "States and limits": ("state",),
+        "Compiled loops": ("compiled",),
         "Dense matrices": ("matrices",), "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),
     },
 }  # fmt: skip

@@ -115,6 +115,7 @@ def modes(device: str) -> dict[str, object]:
         "inference mode": gradlib.is_inference_mode_enabled(),
         "anomaly mode": gradlib.is_anomaly_enabled(),
         "default dtype": gradlib.get_default_dtype(),
+        "use of numba": gradlib.trajectory.compiled._use,
         "default device": gradlib.get_default_device(),
         "current device": cupy.cuda.runtime.getDevice() if device == "cuda" else None,
     }

@@ -42,7 +42,7 @@ MODULES = tuple(
 )  # fmt: skip
 """``gradlib.testing.hostcuda`` is not among them: its functions work only in a process where it was put beneath CuPy."""
 
-OPTIONAL = ("jax", "scipy", "torch")
+OPTIONAL = ("jax", "numba", "scipy", "torch")
 """Packages without which an example that imports one is skipped."""
 
 SECTIONS = ["Args", "Attributes", "Returns", "Raises", "Source", "Example"]
@@ -58,7 +58,7 @@ OWN = {
     "gradlib.utils.print_graph", "gradlib.trajectory.JointLimits", "gradlib.trajectory.JointState", "gradlib.trajectory.JointTrajectory",
     "gradlib.trajectory.BoundsCost", "gradlib.trajectory.EnergyCost", "gradlib.trajectory.PathLengthCost",
     "gradlib.trajectory.TerminalCost", "gradlib.trajectory.TimeCost", "gradlib.trajectory.TrackingCost",
-    "gradlib.trajectory.Plans", "gradlib.trajectory.plan_many",
+    "gradlib.trajectory.Plans", "gradlib.trajectory.plan_many", "gradlib.trajectory.use_numba",
     "gradlib.cuda.CompileError", "gradlib.cuda.Kernel", "gradlib.cuda.graphed", "gradlib.cuda.kernel",
 }  # fmt: skip
 """What follows nobody's rules."""

@@ -23,6 +23,7 @@ from gradlib.trajectory.compat import (
     tensor_step_pos_clique as tensor_step_pos_clique,
     tensor_step_vel as tensor_step_vel,
 )
+from gradlib.trajectory.compiled import use_numba as use_numba
 from gradlib.trajectory.cost import (
     BoundsCost as BoundsCost,
     EnergyCost as EnergyCost,

@@ -1,6 +1,7 @@
 """The chain of positions, velocities, accelerations and jerks: all four from one of them as the control, and every derivative.
 
-Here are the public integrators and the map behind them; its CPU form is `chain_host`, its CUDA form `chain_device` and kernels/chain.cu.
+Here are the public integrators and the map behind them; its CPU form is `chain_host`, or `chain_numba` where numba is in use, its CUDA form
+`chain_device` and kernels/chain.cu.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gradlib.trajectory import chain_device as device, chain_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import control, describe, start_parts, step_times
 from gradlib.trajectory.central import step_central
+from gradlib.trajectory.compiled import form
 from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, series_rows, shaped
 from gradlib.trajectory.out_buffers import delivered, filling, targets
 from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
@@ -208,7 +210,7 @@ def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: An
     if xp is np:
         rows = each(xp, host_rows(chosen, start), batch, joints)
         begin = [series_rows(x, True) for x in rows] if time_last else rows
-        made = host.forward(u, begin, host_times(dt, time_last, joints), order, exact, extra, into)
+        made = form("chain", host).forward(u, begin, host_times(dt, time_last, joints), order, exact, extra, into)
     else:
         seconds = dt if type(dt) is float else launch_times(xp, dt)
         index = None if chosen is None else chosen.index
@@ -226,7 +228,7 @@ def _adjoint(xp: Any, dt: Any, options: ChainOptions, sources: bool, grads: list
     given = [series(x, True) for x in grads] if time_last else grads
     if xp is np:
         rows = next(x.shape for x in given if x is not None)
-        made = host.adjoint(given, host_times(dt, time_last, joints), rows, order, exact, sources)
+        made = form("chain", host).adjoint(given, host_times(dt, time_last, joints), rows, order, exact, sources)
     else:
         made = device.adjoint(xp, given, launch_times(xp, dt), order, exact, sources, joints if time_last else 1, by_start)
     if time_last:

@@ -1,14 +1,24 @@
-"""The chain on the CPU: four control orders, both schemes, against plain loops."""
+"""The chain on the CPU, by NumPy and by numba: four control orders, both schemes, against plain loops."""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from gradlib.trajectory import chain_host as chain
+from gradlib.trajectory import chain_host
 from tests.trajectory import oracle
 
 B, H, D = 3, 9, 2
+
+
+@pytest.fixture(params=["chain_host", "chain_numba"])
+def chain(request):
+    """Each form in turn."""
+    if request.param == "chain_numba":
+        pytest.importorskip("numba")
+    return import_module(f"gradlib.trajectory.{request.param}")
 
 
 @pytest.fixture
@@ -18,7 +28,7 @@ def case(rng):
 
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_forward_is_the_recurrence(rng, case, order, exact, kind):
+def test_forward_is_the_recurrence(chain, rng, case, order, exact, kind):
     u, start, sources = case
     dt = oracle.step_times(rng, kind, B, H)
     for extra in (None, sources):
@@ -30,7 +40,7 @@ def test_forward_is_the_recurrence(rng, case, order, exact, kind):
 
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_adjoint_is_the_transpose(rng, order, exact, kind):
+def test_adjoint_is_the_transpose(chain, rng, order, exact, kind):
     dt = oracle.step_times(rng, kind, B, H)
 
     def linear(u, start, sources):
@@ -47,7 +57,7 @@ def test_adjoint_is_the_transpose(rng, order, exact, kind):
 
 @pytest.mark.parametrize("missing", range(4))
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_a_missing_gradient_is_zero(rng, order, exact, missing):
+def test_a_missing_gradient_is_zero(chain, rng, order, exact, missing):
     dt = oracle.step_times(rng, "both", B, H)
     grads = list(rng.standard_normal((4, B, H, D)))
     zeroed = [np.zeros_like(g) if i == missing else g for i, g in enumerate(grads)]
@@ -59,7 +69,7 @@ def test_a_missing_gradient_is_zero(rng, order, exact, missing):
 
 
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_a_gradient_of_one_number_repeated_counts_as_written_out(rng, order, exact):
+def test_a_gradient_of_one_number_repeated_counts_as_written_out(chain, rng, order, exact):
     dt = oracle.step_times(rng, "both", B, H)
     repeated = [np.broadcast_to(x, (B, H, D)) for x in rng.standard_normal(4)]
     written = [x.copy() for x in repeated]
@@ -70,7 +80,7 @@ def test_a_gradient_of_one_number_repeated_counts_as_written_out(rng, order, exa
 
 
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_last_action_first_step_time_and_first_jerk_are_not_used(rng, case, order, exact):
+def test_last_action_first_step_time_and_first_jerk_are_not_used(chain, rng, case, order, exact):
     u, start, _ = case
     dt = oracle.step_times(rng, "both", B, H)
     before = chain.forward(u, start, dt, order, exact)
@@ -87,7 +97,7 @@ def test_last_action_first_step_time_and_first_jerk_are_not_used(rng, case, orde
 
 
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_step_zero_is_the_start(case, order, exact):
+def test_step_zero_is_the_start(chain, case, order, exact):
     u, start, _ = case
     p, v, a, j = chain.forward(u, start, np.full((1, 1), 0.1), order, exact)
     for found, expected in zip((p, v, a, j), (*start, np.zeros((B, D))), strict=True):
@@ -95,7 +105,7 @@ def test_step_zero_is_the_start(case, order, exact):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_position_control_round_trips_through_every_other(rng, case, order):
+def test_position_control_round_trips_through_every_other(chain, rng, case, order):
     u, start, _ = case
     dt = oracle.step_times(rng, "both", B, H)
     states = chain.forward(u, start, dt, 0)
@@ -105,7 +115,7 @@ def test_position_control_round_trips_through_every_other(rng, case, order):
 
 
 @pytest.mark.parametrize(("order", "degree"), [(2, 2), (3, 3)])
-def test_exact_scheme_is_exact_on_polynomials(rng, order, degree):
+def test_exact_scheme_is_exact_on_polynomials(chain, rng, order, degree):
     """A constant acceleration or jerk gives the quadratic or cubic at every step, whatever the steps are."""
     dt = oracle.step_times(rng, "both", B, H)
     times = np.concatenate([np.zeros((B, 1)), np.cumsum(dt[:, 1:], axis=1)], axis=1)[:, :, None]
@@ -123,9 +133,9 @@ def test_blocks_do_not_show(monkeypatch, rng, order, exact):
     u, start = rng.standard_normal((11, H, D)), rng.standard_normal((3, 11, D))
     dt = oracle.step_times(rng, "both", 11, H)
     grads = list(rng.standard_normal((4, 11, H, D)))
-    whole = chain.forward(u, start, dt, order, exact), chain.adjoint(grads, dt, u.shape, order, exact, True)
-    monkeypatch.setattr(chain, "block_of", lambda order, horizon: 3 * H * D)
-    parts = chain.forward(u, start, dt, order, exact), chain.adjoint(grads, dt, u.shape, order, exact, True)
+    whole = chain_host.forward(u, start, dt, order, exact), chain_host.adjoint(grads, dt, u.shape, order, exact, True)
+    monkeypatch.setattr(chain_host, "block_of", lambda order, horizon: 3 * H * D)
+    parts = chain_host.forward(u, start, dt, order, exact), chain_host.adjoint(grads, dt, u.shape, order, exact, True)
     for left, right in zip(whole, parts, strict=True):
         for found, expected in zip(right, left, strict=True):
             np.testing.assert_array_equal(found, expected)
@@ -137,11 +147,11 @@ def test_narrow_types_compute_in_float32(rng, case, order, exact, dtype):
     """Results are the float32 ones, rounded once to the storage type."""
     u, start = case[0].astype(dtype), [x.astype(dtype) for x in case[1]]
     dt = oracle.step_times(rng, "both", B, H).astype(np.float32)
-    wide = chain.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], dt, order, exact)
-    for found, expected in zip(chain.forward(u, start, dt, order, exact), wide, strict=True):
+    wide = chain_host.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], dt, order, exact)
+    for found, expected in zip(chain_host.forward(u, start, dt, order, exact), wide, strict=True):
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, expected.astype(dtype))
-    by_u = chain.adjoint([x.astype(dtype) for x in wide], dt, u.shape, order, exact)
+    by_u = chain_host.adjoint([x.astype(dtype) for x in wide], dt, u.shape, order, exact)
     assert all(x.dtype == dtype for x in by_u)
 
 
@@ -150,13 +160,13 @@ def test_bfloat16_rounds_once(rng, case, order, exact):
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     u, start = case[0].astype(bfloat16), [x.astype(bfloat16) for x in case[1]]
     dt = np.full((1, 1), 0.5, np.float32)
-    wide = chain.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], dt, order, exact)
-    for found, expected in zip(chain.forward(u, start, dt, order, exact), wide, strict=True):
+    wide = chain_host.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], dt, order, exact)
+    for found, expected in zip(chain_host.forward(u, start, dt, order, exact), wide, strict=True):
         assert found.dtype == bfloat16
         np.testing.assert_array_equal(found.astype(np.float32), expected.astype(bfloat16).astype(np.float32))
 
 
-def test_long_horizon_and_out(rng):
+def test_long_horizon_and_out(chain, rng):
     u, start = rng.standard_normal((2, 5000, 3)), np.zeros((3, 2, 3))
     out = [np.empty_like(u) for _ in range(4)]
     made = chain.forward(u, start, np.full((1, 1), 0.01), 2, out=out)

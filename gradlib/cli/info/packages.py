@@ -19,6 +19,7 @@ OPTIONAL = {
     "safetensors": "files of tensors that other programs read",
     "torch": "functions of gradlib in its models, and the reverse",
     "jax": "functions of gradlib in its programs, and the reverse",
+    "numba": "trajectories on the CPU, compiled",
     "rich": "tables of `gradlib bench`",
     "ittapi": "ranges in Intel VTune",
     "distributed": "planning by the workers of a Dask cluster",
