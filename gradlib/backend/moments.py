@@ -41,31 +41,45 @@ _KERNELS = {
 """,
     ),
     "normalised": (
-        "T* centre, T* rstd, T eps",
+        "T* centre, T* rstd, T eps, const E* weight, const E* bias",
         f"""{_MEAN}{_SQUARES}    const T r = 1 / sqrt(s / count + eps);
     if (lane == 0) {{ centre[o] = mean; rstd[o] = r; }}
-    {EACH} z[o * count + k] = E((T(line[k]) - mean) * r);
+    {EACH} {{
+        const T normal = (T(line[k]) - mean) * r;
+        z[o * count + k] = E(weight ? normal * T(weight[k]) + T(bias[k]) : normal);
+    }}
 """,
     ),
     "normalised_slope": (
-        "const E* g, bool one, const T* centre, const T* rstd",
+        "const E* g, bool one, const T* centre, const T* rstd, const E* weight",
         f"""    const T c = centre[o], r = rstd[o];
     const E* const from = one ? g : g + o * count;
+    auto incoming = [&](unsigned k) {{ const T d = T(from[one ? 0 : k]); return weight ? d * T(weight[k]) : d; }};
     T all = 0, along = 0;
-    {EACH} {{ const T d = T(from[one ? 0 : k]); all += d; along += d * ((T(line[k]) - c) * r); }}
+    {EACH} {{ const T d = incoming(k); all += d; along += d * ((T(line[k]) - c) * r); }}
     {_SUM.format("all")}
     {_SUM.format("along")}
     all /= count;
     along /= count;
-    {EACH} z[o * count + k] = E(r * (T(from[one ? 0 : k]) - all - (T(line[k]) - c) * r * along));
+    {EACH} z[o * count + k] = E(r * (incoming(k) - all - (T(line[k]) - c) * r * along));
+""",
+    ),
+    "normal_products": (
+        "const E* g, bool one, const T* centre, const T* rstd",
+        f"""    const T c = centre[o], r = rstd[o];
+    const E* const from = one ? g : g + o * count;
+    {EACH} z[o * count + k] = E(T(from[one ? 0 : k]) * ((T(line[k]) - c) * r));
 """,
     ),
 }
 """By name, what a kernel takes beside x, z and the sizes, and what a warp does with a line, of every inner-th element of x.
 
 ``one``: the gradient is one number for all elements. ``root``: whether the root is taken; the root, or null, for the gradient of either.
+``weight``, ``bias``: numbers for each place in a line, or null.
 """
-_FORMATS = {"variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}", "normalised_slope": "P?PP"}
+_FORMATS = {
+    "variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}PP", "normalised_slope": "P?PPP", "normal_products": "P?PP",
+}  # fmt: skip
 
 
 def source(char: str) -> str:
@@ -125,9 +139,20 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
     return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
-def normalised(input: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, Array, Array] | None:
+def _pointer(numbers: Any, like: Array, count: int) -> Any:
+    """Where so many numbers of an array's dtype lie; None for those that no kernel serves."""
+    if type(numbers) is not type(like) or numbers.dtype is not like.dtype or numbers.size != count or not numbers._c_contiguous:
+        return None
+    return int(numbers.data.ptr) if numbers.data.device_id == like.data.device_id else None
+
+
+def normalised(
+    input: Array, dims: tuple[int, ...], eps: float, weight: Array | None = None, bias: Array | None = None
+) -> tuple[Array, Array, Array] | None:
     """Each row of a CuPy array of floats, over its last dimensions, less its mean and divided by its deviation.
 
+    Args:
+        weight, bias: what each row is then multiplied by and what is added to it, both or neither.
     Returns: that, the means, and one over the deviations, in single at least; None where there is no kernel for it.
     """
     planned = _planned(input, dims, True)
@@ -135,19 +160,36 @@ def normalised(input: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, 
         return None
     shape, n, count, inner = planned
     made, data, dtype = type(input), input.data, input.dtype
+    factors = shifts = 0
+    if weight is not None:
+        factors, shifts = _pointer(weight, input, count), _pointer(bias, input, count)
+        if factors is None or shifts is None:
+            return None
     wide = dtype if dtype.char in WHOLE else np.dtype("f")
     out, centre, rstd = made(input.shape, dtype), made(shape, wide), made(shape, wide)
-    values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, count, inner, n)
+    values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, factors, shifts, count, inner, n)
     return (out, centre, rstd) if _kernel("normalised", dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
-def normalised_slope(g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...]) -> Array | None:
-    """The gradient for that of the normalised rows; None where no kernel serves it."""
+def normalised_slope(
+    g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], weight: Array | None = None
+) -> Array | None:
+    """The gradient for that of the normalised rows, which were multiplied by ``weight``; None where no kernel serves it."""
+    factors = 0 if weight is None else _pointer(weight, input, weight.size)
+    return None if factors is None else _from_rows("normalised_slope", g, input, centre, rstd, dims, factors)
+
+
+def normal_products(g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...]) -> Array | None:
+    """A gradient times the normalised rows; None where no kernel serves it."""
+    return _from_rows("normal_products", g, input, centre, rstd, dims)
+
+
+def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], *more: int) -> Array | None:
     planned = _planned(input, dims, True)
     one = None if planned is None else _is_one(g, input, input.size)
     if planned is None or one is None:
         return None
     _, n, count, inner = planned
     out, data = type(input)(input.shape, input.dtype), input.data
-    values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, count, inner, n)
-    return out if _kernel("normalised_slope", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, *more, count, inner, n)
+    return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from gradlib.core.declaration import Op
 from gradlib.func.level import Level
-from gradlib.func.rules import named, perform, physical, replace_arguments, rule, run
+from gradlib.func.rules import named, pad_to_rank, perform, physical, replace_arguments, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 
@@ -138,3 +138,14 @@ def spread(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def native_layer_norm(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dims, eps = args
     return perform(op, (input.value, tuple(d + 1 for d in wrap_dims(dims, input.ndim)), eps))
+
+
+@rule("affine_layer_norm")
+def affine_layer_norm(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """One call of the operation if weight and bias are the same for all examples."""
+    input, dims, eps, weight, bias = args
+    x, rank, dims = physical(level, input), input.ndim, tuple(d + 1 for d in wrap_dims(dims, input.ndim))
+    if not level.holds(weight) and not level.holds(bias):
+        return perform(op, (x, dims, eps, weight, bias))
+    out, centre, rstd = run("native_layer_norm", x, dims, eps)
+    return out * pad_to_rank(level, weight, rank) + pad_to_rank(level, bias, rank), centre, rstd

@@ -18,7 +18,6 @@ from gradlib.core.compile import named
 from gradlib.core.grad_mode import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.arithmetic import addcmul
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.linalg.norms import vector_norm
@@ -283,6 +282,12 @@ def _normal_slope_on_device(g: Any, input: Any, centre: Any, rstd: Any, dims: tu
 )  # fmt: skip
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
+    made, centre, rstd = _standardised(xp, input, dims, eps)
+    return row_major(made.astype(input.dtype, copy=False)), centre, rstd
+
+
+def _standardised(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    """The same, of which the rows are not yet rounded to a half type."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
     if _has_short_rows(x, dims):
         count = zero_d(float(x.shape[-1]), x.dtype)
@@ -290,9 +295,8 @@ def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: flo
         away = x - centre
         rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
         away *= rstd
-    else:
-        away, centre, rstd = by_rows(_normalised, xp, x, dims, eps) if has_rows(x) else _normalised(xp, x, dims, eps)
-    return row_major(away.astype(input.dtype, copy=False)), centre, rstd
+        return away, centre, rstd
+    return by_rows(_normalised, xp, x, dims, eps) if has_rows(x) else _normalised(xp, x, dims, eps)
 
 
 def _normalised(xp: Namespace, x: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
@@ -303,6 +307,45 @@ def _normalised(xp: Namespace, x: Any, dims: tuple[int, ...], eps: float) -> tup
     rstd = 1 / xp.sqrt(total_of_squares(xp, away, dim, True) / number + eps)
     away *= rstd
     return away, centre, rstd
+
+
+def _weighted_rule(g: Any, input: Any, weight: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    return _normal_rule([None if g[0] is None else g[0] * weight, *g[1:]], input, centre, rstd, dims)
+
+
+def _weighted_slope_on_device(g: Any, input: Any, weight: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    return moments.normalised_slope(g[0], input, centre, rstd, dims, weight) if g[1] is None and g[2] is None else None
+
+
+def _weight_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    if type(g[0]) is np.ndarray and g[0].dtype is input.dtype is centre.dtype:
+        return by_rows(_normal_products, g[0], input, centre, rstd) if has_rows(input) else _normal_products(g[0], input, centre, rstd)
+    return None if g[0] is None else g[0] * ((input - centre) * rstd)
+
+
+def _normal_products(g: Any, input: Any, centre: Any, rstd: Any) -> Any:
+    """A gradient times the normalised rows, on raw arrays of one dtype, in place."""
+    made = input - centre
+    made *= rstd
+    made *= g
+    return made
+
+
+@op(
+    "other", outputs=("out", "centre", "rstd"), method=False, complex="none", node="native_layer_norm",
+    input=_weighted_rule, weight=_weight_rule, bias=lambda g: g[0],
+    kernels={
+        "out": moments.normalised,
+        "input": _weighted_slope_on_device,
+        "weight": lambda g, input, centre, rstd, dims: moments.normal_products(g[0], input, centre, rstd, dims),
+    },
+)  # fmt: skip
+def affine_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float, weight: Any, bias: Any) -> Any:
+    """``native_layer_norm`` whose rows are multiplied by a weight, and a bias added, before they are rounded to a half type."""
+    made, centre, rstd = _standardised(xp, input, dims, eps)
+    made *= weight
+    made += bias
+    return row_major(made.astype(input.dtype, copy=False)), centre, rstd
 
 
 @composite(method=False)
@@ -323,29 +366,34 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got []")
-    array = raw(input)
+    array = input._array if type(input) is Tensor else raw(input)
     dtype, sizes = array.dtype, array.shape
     if not dtypes.is_floating_point(dtype):
         raise NotImplementedError(f"layer_norm is not implemented for {dtype}; convert it, for example with .float()")
+    affine = True
     for name, value in (("weight", weight), ("bias", bias)):
         if value is None:
+            affine = False
             continue
-        given = raw(value)
+        given = value._array if type(value) is Tensor else raw(value)
         if given.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} and "
                 f"normalized_shape = {list(shape)}"
             )
-        if given.dtype != dtype and not (dtype.itemsize == 2 and given.dtype == dtypes.float32):
-            raise RuntimeError(f"layer_norm: mixed dtype: {name} is {given.dtype}, input {dtype}; convert one with .to()")
+        if given.dtype != dtype:
+            if dtype.itemsize > 2 or given.dtype != dtypes.float32:
+                raise RuntimeError(f"layer_norm: mixed dtype: {name} is {given.dtype}, input {dtype}; convert one with .to()")
+            affine = False
     if sizes[max(len(sizes) - len(shape), 0) :] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size"
             f"{list(sizes)}"
         )
-    out, _, _ = native_layer_norm(input, tuple(range(len(sizes) - len(shape), len(sizes))), eps)
-    if weight is not None and bias is not None and type(array) is not np.ndarray and raw(weight).dtype is raw(bias).dtype is dtype:
-        return addcmul(bias, out, weight)  # one launch
+    dims = tuple(range(len(sizes) - len(shape), len(sizes)))
+    if affine:
+        return affine_layer_norm(input, dims, eps, weight, bias)[0]
+    out, _, _ = native_layer_norm(input, dims, eps)
     if weight is not None:
         out = out * weight
     if bias is not None:

@@ -82,6 +82,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "var": lambda x, **_: x.var(), "var(0)": lambda x, **_: x.var(0), "std": lambda x, **_: x.std(-1),
     "std_mean": lambda x, **_: gradlib.std_mean(x, 0), "var_mean": lambda x, **_: gradlib.var_mean(x), "nansum": lambda x, **_: x.nansum(),
     "nanmean": lambda x, **_: x.nanmean(0), "layer_norm": lambda x, **_: F.layer_norm(x, (8,)),
+    "layer_norm, affine": lambda x, r, **_: F.layer_norm(x, (8,), r, r),
     "mse_loss": lambda x, y, **_: F.mse_loss(x, y),
     "l1_loss": lambda x, y, **_: F.l1_loss(x, y), "smooth_l1_loss": lambda x, y, **_: F.smooth_l1_loss(x, y),
     "huber_loss": lambda x, y, **_: F.huber_loss(x, y, delta=2.0),

@@ -69,4 +69,6 @@ CASES = [
     ),
     Case("native_layer_norm", lambda a: nn.native_layer_norm(a, (1,), 0.1), normal((3, 4)),
          lambda a: (normalised(a, 1, 0.1), a.mean(1, keepdims=True), deviation(a))),
+    Case("affine_layer_norm", lambda a, w, b: nn.affine_layer_norm(a, (1,), 0.1, w, b), normal((3, 4), (4,), (4,)),
+         lambda a, w, b: (normalised(a, 1, 0.1) * w + b, a.mean(1, keepdims=True), deviation(a))),
 ]  # fmt: skip
