@@ -114,7 +114,12 @@ def _walk_arrays(
                     break
                 # Run its rules.
                 if hooks or (elsewhere is not None and type(g) not in _ON_HOST):
-                    grads = run_there(node, g) if type(g) is elsewhere and not hooks else run_hooked(hooks, node, g, node.run)
+                    some = g
+                    if type(g) is list:
+                        for some in g:
+                            if some is not None:
+                                break
+                    grads = run_hooked(hooks, node, g, node.run) if hooks or type(some) is not elsewhere else run_there(node, g, some)
                     if not keep and node.frees:
                         node.saved = None
                 else:

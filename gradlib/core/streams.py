@@ -131,13 +131,13 @@ def _usual() -> tuple[Any, Any, Any]:
     return library.runtime.getDevice, library.get_current_stream, default_stream()
 
 
-def run_there(node: Node, g: Array) -> Any:
-    """Run a node in backward on the device of its gradient, a CuPy array, and on the stream of its forward."""
+def run_there(node: Node, g: Any, array: Array) -> Any:
+    """Run a node in backward on the device of its gradient, a CuPy array or a list with one, and on the stream of its forward."""
     current_device, current_stream, usual = _usual()
-    if g.data.device_id == current_device() and current_stream() is usual and (node._meta is None or node._meta.stream is None):
+    if array.data.device_id == current_device() and current_stream() is usual and (node._meta is None or node._meta.stream is None):
         return node.run_on_device(g)
-    with on_device_of(g):
-        follow(node, g)
+    with on_device_of(array):
+        follow(node, array)
         return node.run_on_device(g)
 
 
