@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ def source(itemsize: int) -> str:
     """The kernels for elements of a size.
 
     ``fill``: one word everywhere.
+    ``place``: each element of an array, or where x is null a number, to its place in another, along up to three dimensions of any steps.
     ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     """
     word, entered = WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
@@ -41,7 +42,13 @@ def source(itemsize: int) -> str:
         f"    {entered}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
     )
     fill = f'extern "C" __global__ void gradlib_fill({word} x, {word}* z, unsigned n) {{\n    {entered}\n    z[i] = x;\n}}\n'
-    return join + fill
+    steps = ", ".join(f"long long {each}_{along}" for each in "xz" for along in ("outer", "middle", "inner"))
+    place = (
+        f'extern "C" __global__ void gradlib_place({word} number, const {word}* x, {word}* z, unsigned middle, unsigned inner, {steps}, '
+        f"unsigned n) {{\n    {entered}\n    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;\n"
+        "    z[o * z_outer + m * z_middle + k * z_inner] = x ? x[o * x_outer + m * x_middle + k * x_inner] : number;\n}\n"
+    )
+    return join + fill + place
 
 
 @cache
@@ -64,15 +71,69 @@ def fill(array: Array, number: Any) -> None:
 def filled(array: Array, number: Any) -> bool:
     """Write a number everywhere into a CuPy array of the current device. Returns: whether it was done, as no kernel may serve them."""
     char = array.dtype.char
-    if char not in LETTERS or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+    if char not in LETTERS or not 0 < (n := array.size) <= MOST:
         return False
     number, data = packed(number, array.dtype), array.data
+    if not array._c_contiguous:
+        return number is not None and _placed(array, number, 0, (), ())
     return number is not None and _fill(char).run(data.device_id, n, THREADS, number, data.ptr, n)
 
 
 @cache
 def _fill(char: str) -> Kernel:
     return _kernel("fill", np.dtype(char).itemsize if char != "E" else 2, f"{LETTERS[char]}PI")
+
+
+def placed(target: Array, values: Any) -> bool:
+    """Write an array of its dtype, which broadcasts, into a CuPy array of the current device; both may have gaps.
+
+    Returns: whether it was done, which it is not where no kernel serves them, and where they are parts of one memory.
+    """
+    if type(values) is not type(target) or values.dtype is not target.dtype:
+        return False
+    data = values.data
+    if data.mem is target.data.mem or data.device_id != target.data.device_id:
+        return False
+    return _placed(target, 0, data.ptr, values.shape, values.strides)
+
+
+def _placed(target: Array, number: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    data, itemsize, char = target.data, target.dtype.itemsize, target.dtype.char
+    steps = _steps(target.shape, target.strides, shape, strides, itemsize) if itemsize in WORDS else None
+    return steps is not None and _place(itemsize, char).run(data.device_id, steps[-1], THREADS, number, pointer, data.ptr, *steps)
+
+
+@cache
+def _place(itemsize: int, char: str) -> Kernel:
+    return _kernel("place", itemsize, f"{LETTERS.get(char, {1: 'B', 2: 'H', 4: 'I', 8: 'Q'}[itemsize])}PPIIqqqqqqI")
+
+
+@lru_cache(4096)
+def _steps(
+    target: tuple[int, ...], strides: tuple[int, ...], values: tuple[int, ...], value_strides: tuple[int, ...], itemsize: int
+) -> tuple[int, ...] | None:
+    """What the kernel ``place`` takes behind its arrays, for their shapes and strides.
+
+    Returns: None where values do not broadcast to the target, where elements of it share memory, for none or too many of them, and where
+        more than three dimensions are left when those that can be read as one are.
+    """
+    lead, n = len(target) - len(values), math.prod(target)
+    if lead < 0 or not 0 < n <= MOST or any(each % itemsize for each in (*strides, *value_strides)):
+        return None
+    read: list[tuple[int, int, int]] = []  # of each dimension the size, and the steps from value to value and from place to place
+    for d, (size, z_step) in enumerate(zip(target, strides, strict=True)):
+        have, x_step = (values[d - lead], value_strides[d - lead]) if d >= lead else (1, 0)
+        if have not in (1, size) or (size > 1 and not z_step):
+            return None
+        x, z = x_step // itemsize if have > 1 else 0, z_step // itemsize
+        if read and read[-1][1:] == (x * size, z * size):
+            read[-1] = read[-1][0] * size, x, z
+        elif size > 1:
+            read.append((size, x, z))
+    if len(read) > 3:
+        return None
+    sizes, x_steps, z_steps = zip(*[(1, 0, 0)] * (3 - len(read)), *read, strict=True)
+    return *sizes[1:], *x_steps, *z_steps, n
 
 
 def packed(number: Any, dtype: np.dtype) -> Any:

@@ -202,7 +202,7 @@ def places(shape: tuple[int, ...], key: Sequence[Any], device: int) -> Array | N
 
 def picked(array: Array, key: Sequence[Any]) -> Array | None:
     """``array[key]`` of a CuPy array for whole dimensions, and behind these arrays of integers; None where no kernel serves it."""
-    named = (array, 0, key[0]) if len(key) == 1 else _named(array, key)
+    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else _named(array, key)
     return None if named is None else taken(*named)
 
 
@@ -233,7 +233,7 @@ def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool
         how: "put"; or "add", "prod", "max" or "min" for what an element and all that comes there make.
     Returns: whether it was done, which it is not where no kernel serves it.
     """
-    named = (array, 0, key[0]) if len(key) == 1 else _named(array, key)
+    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else _named(array, key)
     return named is not None and put_along(*named, values, how, along=False)
 
 

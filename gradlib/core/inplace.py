@@ -495,7 +495,7 @@ class CopySlices(Node):
         self.dtype = array.dtype
         self._meta = None
         if type(array) is not np.ndarray:
-            keep_stream(self, device_index(array))
+            keep_stream(self, array.data.device_id)
         if global_state.new_node:
             made_node(self)
 

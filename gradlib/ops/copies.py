@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, broadcast_to, copy as array_copy, device_index, is_array, move, moved, on_one_device
+from gradlib.backend.array import (
+    Namespace,
+    broadcast_to,
+    copy as array_copy,
+    device_index,
+    is_array,
+    move,
+    moved,
+    on_one_device,
+    row_major_copy,
+)
 from gradlib.backend.copying import fill as fill_with, filled
 from gradlib.backend.limits import check_format
 from gradlib.core.op import op, publish
@@ -18,7 +28,11 @@ from gradlib.ops.convert import to_copy
 __all__ = ["clone", "fill", "zero_"]
 
 
-@op("linear", complex="explicit", input=lambda g: g)
+def _clone_on_device(input: Any, memory_format: Any) -> Any:
+    return row_major_copy(input) if memory_format is None and input._c_contiguous else None
+
+
+@op("linear", complex="explicit", input=lambda g: g, kernels={"out": _clone_on_device})
 def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     """A copy in new memory that passes gradients on.
 

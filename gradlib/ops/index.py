@@ -29,7 +29,7 @@ from gradlib.backend.array import (
     row_major,
     row_major_copy,
 )
-from gradlib.backend.copying import fill, filled
+from gradlib.backend.copying import fill, filled, placed
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
@@ -77,7 +77,7 @@ _SLICE: Op = slice_op.op  # type: ignore[attr-defined]
 def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_op``."""
     result = xp.zeros(shape, input.dtype)
-    if xp is np or not moved(_sliced(result, index), input):
+    if xp is np or not (moved(region := _sliced(result, index), input) or placed(region, input)):
         result[index] = input
     return result
 
@@ -354,6 +354,8 @@ def _common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] |
             return None, None
         here = type(places) is np.ndarray or places.data.device_id == array.data.device_id
         return None, [key] if here else None
+    if type(key) is tuple and key and type(key[-1]) is Tensor:  # which no index of a view alone holds
+        return None, _whole_or_places(key, array)
     view = _view_alone(key if type(key) is not Tensor else _number(key))
     return view, _whole_or_places(key, array) if view is None and type(key) is tuple else None
 
@@ -369,9 +371,10 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    view = _view_alone(key if type(key) is not Tensor else _number(key))
-    if view is not None:
-        return slice_op(input, view)
+    if type(key) is not tuple or not key or type(key[-1]) is not Tensor:  # which no index of a view alone holds
+        view = _view_alone(key if type(key) is not Tensor else _number(key))
+        if view is not None:
+            return slice_op(input, view)
     gather = _whole_or_places(key, input._array) if type(key) is tuple else None
     if gather is not None:
         return index(input, gather)
@@ -439,7 +442,7 @@ def _stored_on_device(target: Array, places: Sequence[Any] | None, values: Any) 
     """``target[places] = values`` of a CuPy array by a kernel or a copy, where one serves it; ``places``: None for all of target."""
     if places is not None:
         return placing.put(target, places, values)
-    return filled(target, values) if type(values) is float or type(values) is int else moved(target, values)
+    return filled(target, values) if type(values) is float or type(values) is int else moved(target, values) or placed(target, values)
 
 
 def _put_where(target: Array, mask: Array, value: Any) -> bool:
@@ -545,7 +548,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         unrecorded = _unrecorded(input, value)
         whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)
         if unrecorded or (gather is None and not whole and is_part_recordable(input)):
-            if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
+            if 0 in region.strides or (isinstance(region, np.ndarray) and not region.flags.writeable):
                 refuse_memory(region, _WRITE)
             places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
             written = values._array if isinstance(values, Tensor) else values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, moments
 from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
+from gradlib.backend.copying import placed
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.scatter import scatter_add
 from gradlib.backend.sums import SHORT, row_sums
@@ -189,22 +191,30 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
 @op("other", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0))
 def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) -> Any:
     """``pad`` with a constant; the transpose of that with zeros is itself with the amounts negated."""
-    shape, source, target = list(input.shape), [slice(None)] * input.ndim, [slice(None)] * input.ndim
-    for i in range(len(pad) // 2):
-        dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
-        size = input.shape[dim]
-        shape[dim] = size + before + after
-        if size + min(before, 0) + min(after, 0) < 0:
-            raise RuntimeError(
-                f"pad: dimension {dim} of size {size} cannot lose {-before} elements in front and {-after} behind, in shape "
-                f"{list(input.shape)}"
-            )
-        source[dim] = slice(max(-before, 0), size - max(-after, 0))
-        target[dim] = slice(max(before, 0), shape[dim] - max(after, 0))
+    shape, source, into = _padded(input.shape, tuple(pad))
     result = xp.full(shape, dtypes.fitted(value, input.dtype), input.dtype) if value else xp.zeros(shape, input.dtype)
     if result.size:
-        result[tuple(target)] = input[tuple(source)]
+        kept = input[source]
+        if xp is np or not placed(result[into], kept):
+            result[into] = kept
     return result
+
+
+@functools.lru_cache(256)
+def _padded(shape: tuple[int, ...], pad: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
+    """The shape with its last dimensions padded, the part of the input that stays, and where that comes to lie."""
+    made, source, into = list(shape), [slice(None)] * len(shape), [slice(None)] * len(shape)
+    for i in range(len(pad) // 2):
+        dim, before, after = len(shape) - 1 - i, pad[2 * i], pad[2 * i + 1]
+        size = shape[dim]
+        made[dim] = size + before + after
+        if size + min(before, 0) + min(after, 0) < 0:
+            raise RuntimeError(
+                f"pad: dimension {dim} of size {size} cannot lose {-before} elements in front and {-after} behind, in shape {list(shape)}"
+            )
+        source[dim] = slice(max(-before, 0), size - max(-after, 0))
+        into[dim] = slice(max(before, 0), made[dim] - max(after, 0))
+    return tuple(made), tuple(source), tuple(into)
 
 
 @composite(method=False)

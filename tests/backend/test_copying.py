@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.backend.copying import PARTS, cast, concatenated, fill, stacked
+from gradlib.backend.copying import PARTS, cast, concatenated, fill, placed, stacked
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
@@ -48,3 +48,34 @@ def test_cast_elements_are_those_of_cupys_astype(source):
     for other in (array[::2], array[:0], np.float32(2), array.get() if source != "bfloat16" else np.zeros(3)):
         assert cast(other, np.dtype("float32")) is None
     assert cast(array, np.dtype("complex64")) is None
+
+
+VIEWS = {
+    "column": lambda x: x[:, 0], "columns": lambda x: x[:, 1:3], "backwards": lambda x: x[::-1, :, ::2], "turned": lambda x: x.T,
+    "slices": lambda x: x[1:, ::3, 1:], "one": lambda x: x[1, 2, 3, ...], "whole": lambda x: x, "middle": lambda x: x[:, 2],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_values_are_copied_into_views(name, dtype):
+    host = np.zeros((3, 6, 5), dtype)
+    target, shape = cupy.asarray(host), VIEWS[name](host).shape
+    given = (np.arange(2, 2 + np.prod(shape)) % 7).reshape(shape)[..., ::-1].astype(dtype) if shape else np.ones(shape, dtype)
+    for values in (given, given[..., :1] if shape else given, given[:1] if len(shape) > 1 else given, given[0] if shape else given):
+        VIEWS[name](host)[...] = values
+        assert placed(VIEWS[name](target), cupy.asarray(values))
+        np.testing.assert_array_equal(target.get(), host)
+
+
+def test_copies_that_no_kernel_serves_are_left_alone():
+    x, wide = cupy.ones((4, 6)), cupy.ones((2, 2, 2, 2, 2))[:, ::2, :, ::2, ::2]
+    given = cupy.arange(6.0)
+    for target, values in (
+        (x[:, 1:], x[:, :-1]), (x, x[0].astype("f")), (x[:, :5], given), (x[:0], given), (x, np.ones(6)), (x[0], x.copy()),
+        (wide.astype("D"), wide.astype("D")), (cupy.broadcast_to(x[0], (4, 6)), given),
+        (cupy.ones((3,) * 5)[:2, ::2, :2, ::2, :2], cupy.ones((2,) * 5)),
+    ):  # fmt: skip
+        before = target.tolist()
+        assert not placed(target, values)
+        assert target.tolist() == before

@@ -115,6 +115,9 @@ PLACES: dict[str, Callable[..., Any]] = {
     "recorded rows": lambda c, i, t, **_: c.__setitem__(i, t), "recorded row": lambda c, r, **_: c.__setitem__(0, r),
     "recorded slice": lambda c, t, **_: c.__setitem__(slice(1, 3), t),
     "recorded number": lambda c, i, **_: c.__setitem__(i, 2.0),
+    "recorded columns": lambda c, i, s, **_: c.__setitem__((slice(None), i), s),
+    "recorded column": lambda c, o, **_: c.__setitem__((slice(None), 0), o), "column": lambda z, o, **_: z.__setitem__((slice(None), 0), o),
+    "column of a number": lambda z, **_: z.__setitem__((slice(None), 0), 1.0),
 }  # fmt: skip
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
@@ -146,7 +149,8 @@ def operands() -> dict[str, Any]:
 def at_places() -> dict[str, Any]:
     given = operands()
     part = given["y"][:, :2].clone()
-    return given | {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4}
+    column = given["y"][:, 0].clone()
+    return given | {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4, "o": column}
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS, *PLACES])
