@@ -1,6 +1,6 @@
 """Kernels of gradlib's own for the loss of classes, ``nll_loss`` of a few rows of scores, and for its gradient.
 
-As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 4096
 """The most rows of which one warp makes the sum."""

@@ -1,6 +1,6 @@
 """Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, one number everywhere, casts.
 
-All but casts move words of the elements' size, whatever these mean. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+All but casts move words of the elements' size, whatever these mean. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, assign, cupy, device_array
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
 PARTS = 8
 """The most arrays that one launch joins."""

@@ -1,7 +1,7 @@
 """Kernels of gradlib's own for small square matrices: solutions, inverses, determinants, cofactors and the Cholesky factor.
 
 A block decomposes one matrix in shared memory and goes on from there, all in one launch, where CuPy's functions call cuBLAS or cuSOLVER
-between several of their own. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+between several of their own. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import COMPLEX, REAL, steps
-from gradlib.backend.pointwise import MOST
 
 WIDEST = 32
 """The most rows of a matrix, which a block keeps in shared memory: a warp finds the pivot of a column at once."""

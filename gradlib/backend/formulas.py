@@ -1,6 +1,6 @@
 """Kernels of gradlib's own for whole formulas of CuPy arrays: several pointwise steps, or such steps and a sum, in one launch.
 
-As in `gradlib.backend.pointwise`, they serve small contiguous arrays of one real float dtype, which may broadcast; other calls are the
+As in `gradlib.backend.kernel_text`, they serve small contiguous arrays of one real float dtype, which may broadcast; other calls are the
 declared formula's. Products and sums are rounded one after the other, as in the kernels of single steps; of half types a formula is
 computed in float32 and rounded once, as torch does it. Each kernel is compiled when it is first launched.
 """
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE, spans_of, written
 from gradlib.backend.launching import Kernel, compiled
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE, spans_of, written
 
 LONGEST = 1 << 14
 """The most elements that one block adds up."""
@@ -63,7 +63,7 @@ def typed(value: str, char: str) -> str:
 
 
 def source(name: str, char: str, kinds: str) -> str:
-    """The kernel of a formula for arrays of a dtype; ``kinds``: of each operand, as `gradlib.backend.pointwise.written` has them."""
+    """The kernel of a formula for arrays of a dtype; ``kinds``: of each operand, as `gradlib.backend.kernel_text.written` has them."""
     names, value = FORMULAS[name]
     operands = dict(zip(names.split(), kinds, strict=True))
     return HEADERS.get(char, "") + written(name, char, operands, CTYPES[char], typed(value, char))

@@ -67,6 +67,12 @@ def launcher() -> tuple[Callable[..., None], Callable[[], Any]]:
     return library.cuda.driver.launchKernel, library.cuda.get_current_stream
 
 
+@cache
+def refusals() -> Any:
+    """What a launch raises: the driver in a thread that has not used the device yet, which CuPy makes good; a number beyond all floats."""
+    return cupy().cuda.driver.CUDADriverError, OverflowError
+
+
 class Functions(dict[int, int]):
     """The driver's handle of a kernel by device, made when it is first asked for.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace, device_array
-from gradlib.backend.pointwise import where
+from gradlib.backend.where import where
 
 _BITS = {"f": np.int32, "d": np.int64}
 _BLOCK = 1 << 15

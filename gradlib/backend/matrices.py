@@ -1,7 +1,7 @@
 """Kernels of gradlib's own for small matrices: triangles and triangular systems; and around CuPy's decompositions, which matrices are
 finite, and what becomes of the others.
 
-Asked of CuPy's functions these take up to seven launches each. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+Asked of CuPy's functions these take up to seven launches each. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import MOST, THREADS
 
 LARGEST = 4096
 """The most elements of a matrix, which a warp goes through."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import CTYPES, HEADERS, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, HEADERS, THREADS, WHOLE
 from gradlib.backend.reducing import EACH, entered, plan
 
 _SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"

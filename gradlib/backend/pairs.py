@@ -1,7 +1,7 @@
 """Kernels of gradlib's own for the distances of all pairs of two small sets of points on a device, and for their gradients.
 
 A thread makes one distance, or one coordinate of a gradient. Coordinates are subtracted in their dtype; the rest is computed in float32 at
-least. As in `gradlib.backend.pointwise`, other calls are the declared formula's.
+least. As in `gradlib.backend.kernel_text`, other calls are the declared formula's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
 
 LONGEST = 1024
 """The most steps of one thread."""

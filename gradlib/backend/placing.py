@@ -5,7 +5,7 @@ value to that; the others add, multiply or take extremes there, where repeats al
 its place stands and two more where the line begins that the place is in. So the places may be a vector for all lines or one for each value
 (``along``), the values may broadcast, and they or the array that is read may have gaps.
 
-Several arrays of places first become one, of places in the leading dimensions read as one. As in `gradlib.backend.pointwise`, every other
+Several arrays of places first become one, of places in the leading dimensions read as one. As in `gradlib.backend.kernel_text`, every other
 call is CuPy's own. Places count from the end where they are negative; those outside wrap around, as CuPy's own do.
 """
 
@@ -18,8 +18,8 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.copying import LETTERS, WORDS, packed
+from gradlib.backend.kernel_text import EXACT, MOST, THREADS, spans_of
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import EXACT, MOST, THREADS, spans_of
 
 MOST_ARRAYS = 4
 """The most arrays of one index for which there is a kernel."""

@@ -1,6 +1,6 @@
 """Kernels of gradlib's own for small reductions of CuPy arrays: sums, means, the largest or smallest elements with their places, softmax.
 
-Each serves contiguous arrays of real floats whose reduced dimensions stand side by side. As in `gradlib.backend.pointwise`, every other
+Each serves contiguous arrays of real floats whose reduced dimensions stand side by side. As in `gradlib.backend.kernel_text`, every other
 call is CuPy's own.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 
 LONGEST = 1024
 """The most elements that are reduced to one: a warp does it, of which longer ones would take more time than CuPy's blocks."""

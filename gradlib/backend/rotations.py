@@ -1,7 +1,7 @@
 """A kernel of gradlib's own for the eigenvalues and eigenvectors of small Hermitian matrices, by Jacobi's rotations in shared memory.
 
 A block takes one matrix; pairs of rows and columns that have no index in common are turned at once. It is one launch, where cuSOLVER's
-functions are several between others of CuPy's. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+functions are several between others of CuPy's. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cache
 
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
+from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import REAL, steps
-from gradlib.backend.pointwise import MOST
 
 WIDEST = 32
 """The most rows of a matrix, which a block keeps in shared memory with its vectors."""

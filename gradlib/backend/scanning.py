@@ -1,6 +1,6 @@
 """Kernels of gradlib's own for running sums, products and extremes along the lines of small CuPy arrays.
 
-A warp runs along a line, 32 elements at a time. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+A warp runs along a line, 32 elements at a time. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cache
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
 
 LONGEST = 4096
 """The longest lines for which a warp takes no more time than the launches of CuPy's functions."""

@@ -1,7 +1,7 @@
 """Kernels of gradlib's own that look for values among others in small CuPy arrays: ``searchsorted``, ``isin`` and ``unique``.
 
 Each is one launch, where CuPy's functions sort, compare and gather by several. They compare elements as the sort of
-`gradlib.backend.sorting` does. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+`gradlib.backend.sorting` does. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
+from gradlib.backend.kernel_text import MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import MOST, THREADS
 from gradlib.backend.sorting import COMPARED, keys
 
 LONGEST = 1024

@@ -3,7 +3,7 @@ squares. By Jacobi's rotations, from one side.
 
 A block takes one matrix. Pairs of its columns that have none in common are turned at once, by some threads each, until all are orthogonal:
 their lengths are the singular values. It is one launch, where cuSOLVER's functions are several between others of CuPy's. As in
-`gradlib.backend.pointwise`, every other call is CuPy's own.
+`gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
+from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import NUMBERS, REAL, steps
-from gradlib.backend.pointwise import MOST
 
 WIDEST = 32
 """The most rows or columns, whichever are fewer: a block turns the pairs of so many at once."""

@@ -1,7 +1,7 @@
 """A kernel of gradlib's own that sorts the short lines of a small CuPy array, or finds what stands at some places of the sorted ones.
 
 Values and places come from one launch, where CuPy's ``argsort`` takes several and buffers whatever the size. As in
-`gradlib.backend.pointwise`, every other call is CuPy's own.
+`gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
+from gradlib.backend.kernel_text import MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.pointwise import MOST, THREADS
 
 LONGEST = 256
 """The longest lines that are sorted here: each element is compared with every other one of its line."""

@@ -19,7 +19,8 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of, row_major_copy
 from gradlib.backend.copying import fill
 from gradlib.backend.division import device_function
-from gradlib.backend.pointwise import ONE, TWO, into
+from gradlib.backend.pointwise import into
+from gradlib.backend.pointwise_text import ONE, TWO
 from gradlib.backend.vectorised.blocks import LEAST
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, refuse_batched, write_batched

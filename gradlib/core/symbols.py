@@ -13,8 +13,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.formulas import FORMULAS, function_for, typed
+from gradlib.backend.kernel_text import CTYPES, HEADERS, WHOLE, held, written
 from gradlib.backend.launching import Kernel, compiled
-from gradlib.backend.pointwise import COMPARE, CTYPES, HEADERS, ONE, OWN, TWO, WHOLE, held, written
+from gradlib.backend.pointwise_text import COMPARE, ONE, OWN, TWO
 from gradlib.core.declaration import Op
 
 MOST = 8
@@ -58,7 +59,7 @@ class Trace:
         return Symbol(self, name, mask)
 
     def source(self, result: Symbol, operands: dict[str, str]) -> str:
-        """The text of the kernel ``rule`` that gives a result; ``operands``: as `gradlib.backend.pointwise.written` takes them."""
+        """The text of the kernel ``rule`` that gives a result; ``operands``: as `gradlib.backend.kernel_text.written` takes them."""
         text = typed(f"[&] {{ {' '.join(self.steps)} return {result.name}; }}()", self.char)
         made = "bool" if result.mask else CTYPES[self.char]
         return HEADERS.get(self.char, "") + written("rule", self.char, operands, made, text)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.kernel_text import HEADERS, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Functions, Slots, compiled, launcher
-from gradlib.backend.pointwise import HEADERS, MOST, THREADS, WHOLE
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.source import Source, showing_line
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import copying, dtype as dtypes, pointwise
+from gradlib.backend import copying, dtype as dtypes, spaced
 from gradlib.backend.array import Array, Namespace, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
@@ -359,7 +359,7 @@ def arange(
     count = -((start - end) // step) if whole or chosen == dtypes.int64 else math.ceil((end - start) / step)
     xp, place = at(device)
     with place:
-        if xp is not np and (made := pointwise.arange(start, step, count, chosen)) is not None:
+        if xp is not np and (made := spaced.arange(start, step, count, chosen)) is not None:
             array = made
         elif start == 0 and step == 1:
             array = xp.arange(count, dtype=dtypes.int64 if dtypes.category(chosen) == 1 else xp.float64).astype(chosen, copy=False)
@@ -382,7 +382,7 @@ def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, wh
     kind = xp.dtype(work).type
     first, last = kind(start), kind(end)
     step = kind((last - first) / (steps - 1)) if steps > 1 else kind(0)
-    if xp is not np and steps > 1 and (made := pointwise.linspace(first, last, step, steps, dtype)) is not None:
+    if xp is not np and steps > 1 and (made := spaced.linspace(first, last, step, steps, dtype)) is not None:
         return made
     i = xp.arange(steps, dtype=dtypes.to_real(np.dtype(work)))
     return xp.where(i < steps // 2, first + step * i, last - step * (steps - 1 - i)) if steps != 1 else xp.full(1, first)

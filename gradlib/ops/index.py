@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, placing, pointwise
+from gradlib.backend import dtype as dtypes, placing
 from gradlib.backend.array import (
     Array,
     assign,
@@ -34,6 +34,7 @@ from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
 from gradlib.backend.scatter import rows_into_zeros, scatter_add
+from gradlib.backend.where import put_where
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import is_part_recordable, rebase_part, write
@@ -449,7 +450,7 @@ def _put_where(target: Array, mask: Array, value: Any) -> bool:
     """``target[mask] = number`` of a CuPy array, without asking how many elements that are. Returns: whether it was done."""
     if mask.shape != target.shape[: mask.ndim]:
         return False
-    return pointwise.put_where(target, mask.reshape(mask.shape + (1,) * (target.ndim - mask.ndim)), value)
+    return put_where(target, mask.reshape(mask.shape + (1,) * (target.ndim - mask.ndim)), value)
 
 
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, placing, pointwise, scanning
 from gradlib.backend.array import device_array, is_array, namespace, on_device_of, row_major
+from gradlib.backend.where import put_where
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import contiguous
@@ -50,7 +51,7 @@ def _filling(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_filling, also=("mask",), inplace=True, complex="explicit", device_into=pointwise.put_where,
+    "linear", promote=_filling, also=("mask",), inplace=True, complex="explicit", device_into=put_where,
     input=lambda g, mask: where(mask, 0, g),
     value=lambda g, mask: where(mask, g, 0),
 )  # fmt: skip

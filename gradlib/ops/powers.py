@@ -10,6 +10,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import is_array
+from gradlib.backend.kernel_text import CTYPES
 from gradlib.core.compile import compile_call, named
 from gradlib.core.op import op, publish
 from gradlib.ops.create import ones_like, zeros_like
@@ -81,7 +82,7 @@ _power_kinds = takes("pow", "ifc")
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
     """``pow`` of CuPy arrays, by what there is a kernel for; None where there is none."""
-    if isinstance(exponent, (float, int, np.generic)) and type(exponent) is not bool and input.dtype.char in pointwise.CTYPES:
+    if isinstance(exponent, (float, int, np.generic)) and type(exponent) is not bool and input.dtype.char in CTYPES:
         if exponent in _ROOTS:
             return pointwise.function(_ROOTS[exponent])(input)
         if exponent == 3:
@@ -90,7 +91,7 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
         if exponent == -1:
             return pointwise.function("divide")(1, input)
         return pointwise.function("power")(input, exponent)
-    if is_array(input) and is_array(exponent) and {input.dtype.char, exponent.dtype.char}.issubset(pointwise.CTYPES):
+    if is_array(input) and is_array(exponent) and {input.dtype.char, exponent.dtype.char}.issubset(CTYPES):
         return pointwise.function("power")(input, exponent)
     return None
 
@@ -124,7 +125,7 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
 
 def _rpow_on_device(input: Any, other: Any) -> Any:
     """The same of ``rpow``."""
-    if isinstance(other, (float, int)) and type(other) is not bool and input.dtype.char in pointwise.CTYPES:
+    if isinstance(other, (float, int)) and type(other) is not bool and input.dtype.char in CTYPES:
         return pointwise.function("power")(other, input)
     return _pow_on_device(other, input)
 

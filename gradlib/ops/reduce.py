@@ -13,8 +13,8 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
+from gradlib.backend.kernel_text import CTYPES, WHOLE
 from gradlib.backend.mask import masked
-from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import composite, op

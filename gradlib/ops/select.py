@@ -11,6 +11,7 @@ from gradlib.backend.array import device_array, is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.formulas import formula
 from gradlib.backend.mask import LEAST, chosen, extreme
+from gradlib.backend.where import where as where_on_device
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
@@ -50,7 +51,7 @@ def _branches_meet(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_branches_meet, also=("condition",), complex="explicit", device=pointwise.where,
+    "linear", promote=_branches_meet, also=("condition",), complex="explicit", device=where_on_device,
     input=lambda g, condition: where_op(condition, g, 0),
     other=lambda g, condition: where_op(condition, 0, g),
 )  # fmt: skip

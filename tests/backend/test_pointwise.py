@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend import pointwise
+from gradlib.backend import pointwise, pointwise_text, spaced, where
 from gradlib.backend.division import float_floor_divide, float_remainder
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
@@ -81,9 +81,9 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     broadcast = [(x, y[:1]), (x[:, None], y), (y.reshape(2, 79, 1), x[:3])]
     seen: list[str] = []
     with np.errstate(all="ignore"):
-        for name in pointwise.ONE:
+        for name in pointwise_text.ONE:
             assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
-        for name in pointwise.TWO:
+        for name in pointwise_text.TWO:
             function, theirs = pointwise.of_two(name, watched(name, seen)), getattr(cupy, name)
             if name == "floor_divide":  # CuPy's own rounds the quotient before
                 theirs = rounded_floor_divide
@@ -91,7 +91,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
                 theirs = rounded_remainder
             for given in ((x, y), *numbers, *broadcast):
                 assert same_bits(function(*given), theirs(*in_full(given, dtype))), (name, given)
-        monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
+        monkeypatch.setattr(where, "where_function", cache(where.where_function.__wrapped__))
         given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
         number, row = dtype.type(-np.inf), (x > 0)[:1]
         given += [(x > 0, x, number), (x > 0, number, y), (row, x, number), ((x > 0)[:, None], number, y), (row, number, number)]
@@ -99,7 +99,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
         expected = [cupy.where(*each).astype(dtype) for each in given]  # bfloat16 comes as float32
         monkeypatch.setattr(cupy, "where", watched("where", seen))
         for each, value in zip(given, expected, strict=True):
-            assert same_bits(pointwise.where(*each), value)
+            assert same_bits(where.where(*each), value)
     assert not seen
 
 
@@ -108,7 +108,7 @@ def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
     x, y = (cupy.asarray((np.arange(24).reshape(4, 6) * k % 7 - 3).astype(dtype)) for k in (5, 3))
     numbers = [(x, 3), (-2, y)] if dtype != "bool" else []
     seen: list[str] = []
-    one, two = pointwise._VALUES[np.dtype(dtype).char]
+    one, two = pointwise_text.VALUES[np.dtype(dtype).char]
     for name in one:
         assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
     for name in two:
@@ -120,7 +120,7 @@ def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
     given = [(mask, x, y), (mask[0], x, y[:1])]
     given += [(mask, x, number), (mask[:1], 3, y), (mask, -1, number)] if dtype != "bool" else []
     for each in given:
-        made = pointwise.where(*each)
+        made = where.where(*each)
         assert same_bits(made, cupy.where(*each).astype(dtype)), each
     assert not seen
 
@@ -130,17 +130,17 @@ def test_a_number_is_put_where_a_mask_holds(dtype):
     x = np.arange(24).reshape(4, 6).astype(as_dtype(dtype))
     for mask in (x > 7, (x > 7)[:1], (x > 7)[:, 2:3], (x > 7)[2]):
         made, expected = cupy.asarray(x), np.where(mask, as_dtype(dtype).type(3), x)
-        assert pointwise.put_where(made, cupy.asarray(mask), 3)
+        assert where.put_where(made, cupy.asarray(mask), 3)
         assert made.get().tobytes() == expected.tobytes()
     made, mask = cupy.asarray(x), cupy.asarray(x > 7)
-    assert not pointwise.put_where(made.T, mask.T, 3)  # not in C's order
-    assert not pointwise.put_where(made[:1], mask, 3)  # larger than what is written
-    assert not pointwise.put_where(made, made, 3)
+    assert not where.put_where(made.T, mask.T, 3)  # not in C's order
+    assert not where.put_where(made[:1], mask, 3)  # larger than what is written
+    assert not where.put_where(made, made, 3)
     assert made.get().tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("name", pointwise.OWN)
+@pytest.mark.parametrize("name", pointwise_text.OWN)
 def test_functions_that_cupy_has_not_are_those_of_the_host(name, dtype):
     function = {"signum": gradlib.sign, "silu": gradlib.nn.functional.silu}.get(name)
     function = function or getattr(gradlib, name)
@@ -197,8 +197,8 @@ def test_evenly_spaced_numbers_are_those_of_cupys_functions(dtype):
         if kind.kind == "i":
             start, step = int(start), int(step)
         expected = (start + cupy.arange(1000, dtype="int64" if kind.kind == "i" else "float64") * step).astype(kind)
-        assert same_bits(pointwise.arange(start, step, 1000, kind), expected), (start, step)
-    assert pointwise.arange(0, 1, 0, kind) is pointwise.arange(0, 1 << 63, 3, kind) is pointwise.arange(0, 1, 3, np.dtype("int8")) is None
+        assert same_bits(spaced.arange(start, step, 1000, kind), expected), (start, step)
+    assert spaced.arange(0, 1, 0, kind) is spaced.arange(0, 1 << 63, 3, kind) is spaced.arange(0, 1, 3, np.dtype("int8")) is None
 
 
 def test_a_kernel_writes_into_its_first_operand():
@@ -239,7 +239,7 @@ def test_what_a_kernel_does_not_serve_goes_to_cupy():
 
 def test_a_slot_is_had_by_one_launch_at_a_time():
     """A launch that begins before another is over, as a finalizer's may, packs its arguments elsewhere."""
-    form = pointwise.form("negative", "d", "PPI")
+    form = pointwise_text.form("negative", "d", "PPI")
     x = cupy.arange(3.0)
     pointwise.of_one("negative", cupy.negative)(x)
     held = form.free.pop()
@@ -250,7 +250,7 @@ def test_a_slot_is_had_by_one_launch_at_a_time():
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("name", pointwise.PARTS)
+@pytest.mark.parametrize("name", pointwise_text.PARTS)
 def test_real_functions_of_complex_numbers_are_those_of_the_host(name, dtype):
     parts = np.array([*SPECIAL, *np.linspace(-3, 3, 8)], "f" if dtype == "complex64" else "d")
     host = np.stack([each.reshape(-1) for each in np.meshgrid(parts, parts)], -1).view(dtype)[:, 0]

@@ -17,13 +17,14 @@ from gradlib.backend import (
     moments,
     pairs,
     placing,
-    pointwise,
+    pointwise_text,
     reducing,
     rotations,
     scanning,
     searching,
     singular,
     sorting,
+    spaced,
 )  # fmt: skip
 from gradlib.core.symbols import Symbol, Trace
 from gradlib.cuda import nvrtc
@@ -178,18 +179,19 @@ def test_nvrtc_reports_an_error():
 
 
 SMALL = {
-    "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
+    "pointwise": pointwise_text.source("f"), "arange": spaced.arange_source("d"), "reducing": reducing.source("d"),
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
     "singular": singular.source("f"), "singular, complex": singular.source("D"),
-    "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
+    "integers": pointwise_text.source("l"), "int32": pointwise_text.source("i"), "bools": pointwise_text.source("?"),
+    "float64": pointwise_text.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
-    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise.parts_source("F"),
+    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
-    "linspace": pointwise.linspace_source("f"), "linspace, integers": pointwise.linspace_source("l"),
+    "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip
 SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
 _trace = Trace(np.dtype("float32"))

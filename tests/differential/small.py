@@ -61,7 +61,7 @@ OTHERS = {
     "backend.number": "_KEPT",
     "backend.pairs": "LONGEST",
     "backend.placing": "MOST_ARRAYS",
-    "backend.pointwise": "MOST THREADS",
+    "backend.kernel_text": "MOST THREADS",
     "backend.random": "_BITS",
     "backend.reducing": "LONGEST",
     "backend.rotations": "WIDEST _SWEEPS",

@@ -1,0 +1,96 @@
+"""What the texts of gradlib's own small kernels share: C types, the size of a block, how operands broadcast.
+
+A kernel serves contiguous arrays of the dtypes that its tables name; every other call is handed on to CuPy's function, which computes the
+same.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+MOST = 1 << 20
+"""The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
+THREADS = 128
+"""The threads of a block."""
+
+CTYPES = {"f": "float", "d": "double", "e": "float16", "E": "bfloat16"}
+"""The real floats, by the characters of their dtypes."""
+WHOLE = ("f", "d")
+"""Those that are computed with as they are; half types are in float32."""
+EXACT = {"?": "bool", "i": "int", "l": "long long"}
+"""Bools and integers."""
+ALL_CTYPES = {**CTYPES, **EXACT}
+NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}
+"""A number beside arrays of each dtype, as ``struct`` writes it."""
+LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
+"""Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
+
+INFINITE = "__int_as_float(0x7f800000)"
+"""Infinity in CUDA, whose compiler knows no macro for it."""
+HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
+"""What a text for half types begins with."""
+
+
+def written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
+    """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m... is a mask.
+
+    An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
+    """
+    ctype, parameters, loads = ALL_CTYPES[char], [], ""
+    computed = "float" if char in HEADERS else ctype
+    value = value.replace("{computed}", computed).replace("{rounded}_", "__f" if computed == "float" else "__d")
+    for each, kind in operands.items():
+        stored, read = ("bool", "bool") if each[0] == "m" else (ctype, computed)
+        if kind == "n":
+            parameters.append(f"{read} {each}")
+            continue
+        parameters.append(f"const {stored}* {each}_")
+        if kind == "b":
+            parameters += [f"unsigned {each}_inner", f"unsigned {each}_count"]
+        loads += f" const {read} {each} = ({read}){each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}];"
+    return (
+        f'extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {result}* z, unsigned n) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
+        f"    if (i < n) {{{loads} z[i] = ({result})({value}); }}\n"
+        "}\n"
+    )
+
+
+@lru_cache(4096)
+def spans_of(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
+    """How contiguous arrays of these shapes broadcast.
+
+    Returns: the shape of the result, its size, and ``inner, count`` of each array as `written` has them; None for shapes that do not meet,
+        results that are empty or large, and an array that is stretched on both sides of a dimension of its own and in between.
+    """
+    ndim = max(map(len, shapes))
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    made = tuple(max(sizes) if min(sizes) else 0 for sizes in zip(*padded, strict=True))
+    n, spans = math.prod(made), []
+    if not 0 < n <= MOST:
+        return None
+    for shape in padded:
+        own = [d for d, size in enumerate(shape) if size != 1]
+        first, behind = (own[0], own[-1] + 1) if own else (0, 0)
+        if shape[first:behind] != made[first:behind]:
+            return None
+        spans += [math.prod(made[behind:]), math.prod(made[first:behind])]
+    return made, n, tuple(spans)
+
+
+def held(number: Any, dtype: np.dtype) -> float | None:
+    """A number as a kernel takes it beside elements of a dtype: one of the dtype, or Python's; None where it is CuPy's to round."""
+    char = dtype.char
+    kind = type(number)
+    if kind is dtype.type:
+        return None if char == "?" else number.item()
+    if kind is not int and (kind is not float or char in EXACT):
+        return None
+    largest = LARGEST[char]
+    if not -largest < number < largest and (not largest or number - number == 0):  # of infinity and NaN that is NaN
+        return None
+    return float(dtype.type(number)) if char in HEADERS else number

@@ -1,0 +1,105 @@
+"""Kernels of gradlib's own for ``where`` of small CuPy arrays, and for a number written where a mask holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.kernel_text import ALL_CTYPES, HEADERS, MOST, NUMBERS, THREADS, held, spans_of
+from gradlib.backend.launching import Kernel, kernel_of, launcher, refusals
+from gradlib.backend.pointwise_text import WHERE, form, source
+
+
+@cache
+def where_function() -> Callable[..., Array]:
+    """``where`` of a mask and two operands, of which each may be a number of their dtype; of half types it makes no float32."""
+    library = cupy()
+    launch, stream = launcher()
+    ndarray = library.ndarray
+    forms = {}
+    for kind in WHERE:
+        for char in ALL_CTYPES if "n" not in kind else NUMBERS:
+            written = {"v": "P", "b": "PII", "n": NUMBERS.get(char, "")}
+            mask = written["b" if "b" in kind else "v"]
+            forms[kind, char] = form(f"where_{kind}", char, f"{mask}{written[kind[0]]}{written[kind[1]]}PI")
+
+    def theirs(mask: Any, x: Any, y: Any) -> Array:
+        made = library.where(mask, x, y)
+        halves = [each.dtype for each in (x, y) if type(each) is ndarray and each.dtype.char in HEADERS]
+        return made.astype(halves[0]) if halves and made.dtype.char == "f" and halves[0] == halves[-1] else made
+
+    def run(mask: Any, x: Any, y: Any) -> Array:
+        dtype = getattr(x if type(x) is ndarray else y, "dtype", None)
+        if type(mask) is not ndarray or dtype is None or dtype.char not in ALL_CTYPES or mask.dtype.char != "?" or not mask._c_contiguous:
+            return theirs(mask, x, y)
+        shape, n, data, operands, shapes = mask.shape, mask.size, mask.data, [], []
+        device, kind = data.device_id, ""
+        for each in (x, y):
+            if type(each) is ndarray:
+                memory = each.data
+                if each.dtype is not dtype or not each._c_contiguous or memory.device_id != device:
+                    return theirs(mask, x, y)
+                kind += "v"
+                shapes.append(each.shape)
+                operands.append(memory.ptr)
+            elif (number := held(each, dtype)) is not None:
+                kind += "n"
+                operands.append(number)
+            else:
+                return theirs(mask, x, y)
+        given: tuple[Any, ...] = (data.ptr, *operands)
+        if shapes and (shapes[0] != shape or shapes[-1] != shape):
+            met = spans_of(shape, *shapes)
+            if met is None:
+                return theirs(mask, x, y)
+            shape, n, spans = met
+            first, second = operands
+            if kind == "vn":
+                given = (data.ptr, *spans[:2], first, *spans[2:], second)
+            else:  # "nv" has no spans of the first
+                given = (data.ptr, *spans[:2], first, *spans[2:-2], second, *spans[-2:])
+            kind = kind.replace("v", "b")
+        if not 0 < n <= MOST:
+            return theirs(mask, x, y)
+        functions, pack, free, made = forms[kind, dtype.char]
+        out = ndarray(shape, dtype)
+        slot = free.pop() if free else made()
+        try:
+            pack(slot[0], 0, *given, out.data.ptr, n)
+            launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        except refusals():
+            return theirs(mask, x, y)
+        free.append(slot)
+        return out
+
+    return run
+
+
+def put_where(target: Array, mask: Any, number: Any) -> bool:
+    """Write a number into a contiguous CuPy array where a mask holds that broadcasts to it.
+
+    Returns: whether it was done, which it is not where no kernel serves the operands.
+    """
+    dtype, data = target.dtype, target.data
+    if dtype.char not in NUMBERS or not target._c_contiguous or type(mask) is not type(target) or mask.dtype.char != "?":
+        return False
+    if dtype.char == "E" and (type(number) is float or type(number) is int):
+        number = dtype.type(number)
+    value, met = held(number, dtype), spans_of(target.shape, mask.shape)
+    if value is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
+        return False
+    n, spans = met[1], met[2]
+    values = (mask.data.ptr, *spans[2:], value, data.ptr, *spans[:2], data.ptr, n)
+    return _put_where(dtype.char).run(data.device_id, n, THREADS, *values)
+
+
+@cache
+def _put_where(char: str) -> Kernel:
+    return Kernel(f"PII{NUMBERS[char]}PIIPI", kernel_of(source, char, name="where_nb"))
+
+
+def where(mask: Array, x: Any, y: Any) -> Array:
+    """``cupy.where``."""
+    return where_function()(mask, x, y)
