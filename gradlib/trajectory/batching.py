@@ -40,17 +40,21 @@ def folded_times(level: Level, dt: Any, batch: int) -> Any:
     return folded(level, dt, (batch, shape[-1] if shape else 1))
 
 
-def folded_part(level: Level, part: Any, options: Any) -> Any:
-    """A control, source or gradient as it is but for its batch; a start or goal with a row for each trajectory; None stays None."""
+def folded_part(level: Level, part: Any, options: Any, place: int) -> Any:
+    """A control, source or gradient as it is but for its batch; a start or goal with a row for each trajectory; None stays None.
+
+    Args:
+        place: among the parts; those of a start, whose rows ``start_idx`` chooses, are 1 to 3.
+    """
     if part is None:
         return None
     own = tuple(_parted(level, part)[1])
     batch, joints = batch_and_joints(options.shape, options.time_last)
     rows = getattr(options, "rows", None)
-    return folded(level, part, own if len(own) == 3 else (batch if rows is None else rows.number, joints))
+    return folded(level, part, own if len(own) == 3 else (batch if rows is None or place > 3 else rows.number, joints))
 
 
-def folded_target(level: Level, part: Any, options: Any) -> Any:
+def folded_target(level: Level, part: Any, options: Any, place: int) -> Any:
     """A part of a motion, or a reference or goal of a cost, (1 or B, ..): with a row for each trajectory unless it is the same for all."""
     if part is None:
         return None
@@ -72,7 +76,7 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         raise ValueError("vmap: out= holds one example's results and cannot be given inside; leave it out")
     options, (batch, *rest) = given["options"], given["options"].shape
     fold = folded_target if op.name == "motion_cost" else folded_part
-    parts = given[op.params[-1]] = [fold(level, x, options) for x in given[op.params[-1]]]
+    parts = given[op.params[-1]] = [fold(level, x, options, i) for i, x in enumerate(given[op.params[-1]])]
     given["dt"] = folded_times(level, given["dt"], batch)
     given["options"] = options._replace(shape=(level.size * batch, *rest))
     if getattr(options, "rows", None) is not None:

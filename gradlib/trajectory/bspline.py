@@ -63,7 +63,7 @@ def step_bspline(
     parts = [knots, *_state(name, "start", start, knots, sizes), *([] if goal is None else _state(name, "goal", goal, knots, sizes))]
     times = step_times(name, dt, knots, sizes, check, one=True)
     options = BsplineOptions(name, int(degree), int(samples_per_knot), goal is not None, sizes.shape, sizes.time_last)
-    arrays = targets(name, out, knots, options.shape_of_results)
+    arrays = targets(name, out, knots, options.shape_of_results, (*parts[1:], times))
     with filling(out):
         made = bspline.forward(name)(times, options, False, arrays, parts)
     return delivered(made, out)

@@ -31,7 +31,7 @@ def step_central(u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout:
     options = _options(name, end is not None, sizes.shape, sizes.time_last)
     if chosen is not None:
         options = options._replace(rows=chosen)
-    arrays = targets(name, out, u, sizes.shape)
+    arrays = targets(name, out, u, sizes.shape, (*begin, end, times))
     with filling(out):
         made = central.forward(name)(times, options, False, arrays, [u, *begin, end])
     return delivered(made, out)

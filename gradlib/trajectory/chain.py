@@ -167,7 +167,7 @@ def _step(
         options = options._replace(rows=chosen)
     if out is None:
         return JointTrajectory(*chain.forward(name)(times, options, False, None, [u, *begin]))
-    arrays = targets(name, out, u, sizes.shape)
+    arrays = targets(name, out, u, sizes.shape, (*begin, times))
     with filling(out):
         made = chain.forward(name)(times, options, False, arrays, [u, *begin])
     return delivered(made, out)

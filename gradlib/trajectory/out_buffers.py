@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
+from gradlib.backend.array import Array, device_index, is_array, is_cupy, is_writeable
 from gradlib.core import modes
 from gradlib.core.batched import Batched
 from gradlib.core.node import Output
@@ -14,11 +15,13 @@ from gradlib.trajectory.arguments import describe
 from gradlib.trajectory.state import JointTrajectory
 
 
-def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int]) -> list[Array] | None:
+def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int], others: Sequence[Any]) -> list[Array] | None:
     """The four arrays to fill, of the results' shape; None where the caller gave none.
 
+    Args:
+        others: what else is read: start and goal parts, dt. They are often views of an earlier call's results, that is, of out.
     Raises: TypeError or ValueError unless they are four C-contiguous, aligned, writable arrays of u's dtype and device and this shape that
-    share no memory with each other or with u; RuntimeError for a Tensor that requires a gradient.
+    share no memory with each other or with what is read; RuntimeError for a Tensor that requires a gradient.
     """
     if out is None:
         return None
@@ -38,13 +41,35 @@ def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int]) -> list[Ar
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"
             )
-    overlap = (lambda a, b: False) if isinstance(u, Batched) else namespace(like).may_share_memory  # its memory is guarded
-    if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
-        raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
-    if any(overlap(x, like) for x in arrays):
-        raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
+    if not any(isinstance(x, Batched) for x in (u, *others)):  # whose memory is guarded
+        spans = [_span(x) for x in arrays]
+        if any(_meet(spans[i], spans[k]) for i in range(4) for k in range(i)):
+            raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
+        if any(_meet(span, read) for read in map(_span, (like, *map(raw, others))) for span in spans):
+            raise ValueError(
+                f"{name}: out lies apart from what is read, got some of it that overlaps u, start, goal or dt; give fresh arrays, or a "
+                "clone() of a start that is a view of earlier results"
+            )
     refuse_outputs(name, out)
     return arrays
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses from and to which an array reaches; (0, 0) for a number and what has no elements."""
+    if not is_array(array) or not array.size:
+        return 0, 0
+    first = array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
+    low, high = 0, array.itemsize
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return first + low, first + high
+
+
+def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
 
 
 def refuse_outputs(name: str, out: Any) -> None:

@@ -81,6 +81,20 @@ def test_chosen_rows(rng, chosen):
     same(lambda u, s, i: step_jerk(u, (s, s), 0.5, start_idx=i), (rng.standard_normal((V, B, H, D)), True), tables, (index, chosen))
 
 
+@pytest.mark.parametrize("goal", [(B, D), (D,), (1, D)])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_goal_is_not_among_the_chosen_rows(rng, goal, size):
+    index = gradlib.tensor([4, 1][:size])
+    goal = (size, D) if goal == (B, D) else goal
+
+    def step(u, s, g):
+        return step_position(u, (s,), 0.5, scheme="central", goal=g, start_idx=index)
+
+    u, s, g = (rng.standard_normal(shape) for shape in ((V, size, H, D), (5, D), goal))
+    same(step, (u, True), (s, False), (g, False))
+    same(step, (u, True), (np.stack([s, s + 1, s - 1]), True), (np.stack([g, g + 1, g - 1]), True))
+
+
 def test_gradients_are_those_of_the_rows(rng):
     u, dt, start = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, (V, H)), rng.standard_normal((V, 4, D))
     index = gradlib.tensor([1, 1])

@@ -235,8 +235,16 @@ def test_buffers_that_overlap_are_refused(make):
     apart = [make.put(np.zeros((B, H, D))) for _ in range(3)]
     with pytest.raises(ValueError, match="overlap"):
         step_jerk(u, None, 0.1, out=[whole[:-1], whole[1:], *apart[1:]])
-    with pytest.raises(ValueError, match="apart from u"):
+    with pytest.raises(ValueError, match=r"apart from what is read, .* overlaps u, start"):
         step_jerk(whole[:-1], None, 0.1, out=[whole[1:], *apart])
+    with pytest.raises(ValueError, match=r"or a clone\(\) of a start that is a view of earlier results"):
+        step_jerk(u, (apart[0][:, 2],), 0.1, out=[whole[1:], *apart])
+    ones = make.put(np.ones((B, H, D)))
+    with pytest.raises(ValueError, match="apart from what is read"):
+        step_jerk(u, None, ones[..., 0], out=[whole[1:], *apart[1:], ones])
+    apart[0].copy_(u.detach())
+    made = step_jerk(u, (apart[0][:, 2].clone(),), 0.1, out=[whole[1:], *apart])
+    assert gradlib.equal(made.position[:, 0], u.detach()[:, 2])
 
 
 def test_buffers_whose_filling_fails_half_way_are_counted():
