@@ -236,6 +236,19 @@ __device__ T sign_of_unknown() { return unknown(); }
 """
 
 
+_ACROSS = """
+// Of as many neighbouring threads as ``width``.
+template <typename X> __device__ X sum_of(X x, int width) {
+    for (int bits = width / 2; bits; bits /= 2) x = x + across(x, bits);
+    return x;
+}
+__device__ R largest_of(R x, int width) {
+    for (int bits = width / 2; bits; bits /= 2) x = fmax(x, across(x, bits));
+    return x;
+}
+"""
+
+
 def head(char: str, body: str) -> str:
     """A text for matrices of a dtype, whose numbers are ``T`` and those of a real one ``R``, behind what it may call."""
     real, is_complex = REAL[char], char in "FD"
@@ -244,7 +257,7 @@ def head(char: str, body: str) -> str:
     if real == "double":
         made, nan, infinite = ("__longlong_as_double({}ll)", "0x7ff8000000000000", "0x7ff0000000000000")
     operators = f"{COMPLEX.replace('REAL', real).replace('PAIR', ctype)}{_OF_COMPLEX}" if is_complex else _OF_REAL
-    whole = f"typedef {real} R;\ntypedef {ctype} T;\n{operators}{body}"
+    whole = f"typedef {real} R;\ntypedef {ctype} T;\n{operators}{_ACROSS}{body}"
     return whole.replace("INFINITE_", made.format(infinite)).replace("NAN_", made.format(nan))
 
 

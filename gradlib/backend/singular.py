@@ -24,7 +24,7 @@ WIDEST = 32
 """The most rows or columns, whichever are fewer: a block turns the pairs of so many at once."""
 LONGEST = 128
 """The most of the others."""
-_SHARED = 48 << 10
+SHARED = 48 << 10
 """The bytes of shared memory that a block has on every device."""
 _SWEEPS = 30
 """After so many rounds over all pairs it ends in any case; some eight are enough."""
@@ -41,16 +41,6 @@ struct Decomposed {
     int H, G;
     bool broken;  // A is not finite
 };
-
-// Of as many neighbouring threads as ``width``.
-template <typename X> __device__ X sum_of(X x, int width) {
-    for (int bits = width / 2; bits; bits /= 2) x = x + across(x, bits);
-    return x;
-}
-__device__ R largest_of(R x, int width) {
-    for (int bits = width / 2; bits; bits /= 2) x = fmax(x, across(x, bits));
-    return x;
-}
 
 // More orthonormal columns, in the place of those up to ``count`` that are not ``known``: each from the unit vector that is furthest from
 // those there are, whose part in their space is taken away twice.
@@ -319,7 +309,7 @@ def _planned(shape: tuple[int, ...], char: str, full: bool | None, wants_v: bool
     threads = -(-(k + 1) // 2 * width // 32) * 32
     numbers = held * (rows | 1) + (k * (k | 1) if wants_v else 0) + rows
     shared = numbers * itemsize + k * np.dtype(char.lower()).itemsize + 4 * (2 * held + 2)
-    return None if shared > _SHARED else (rows, k, m < n, count, width, threads, elements // (m * n) * threads, shared)
+    return None if shared > SHARED else (rows, k, m < n, count, width, threads, elements // (m * n) * threads, shared)
 
 
 def decomposed(A: Array, full: bool, with_vectors: bool = True) -> tuple[Any, ...] | None:

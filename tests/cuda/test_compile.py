@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from gradlib.backend import (
     placing,
     pointwise_text,
     reducing,
+    reflections,
     rotations,
     scanning,
     searching,
@@ -184,6 +186,7 @@ SMALL = {
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
     "singular": singular.source("f"), "singular, complex": singular.source("D"),
+    "reflections": reflections.source("F"),
     "integers": pointwise_text.source("l"), "int32": pointwise_text.source("i"), "bools": pointwise_text.source("?"),
     "float64": pointwise_text.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
@@ -211,4 +214,17 @@ def test_nvrtc_compiles_the_kernels_of_small_operations(name: str) -> None:
     program = library.createProgram(SMALL[name], name, (), ())
     library.compileProgram(program, ("--std=c++17", f"--gpu-architecture=compute_{ARCHITECTURES[-1]}"))
     assert "gradlib_" in library.getPTX(program).decode()
+    library.destroyProgram(program)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(90 not in ARCHITECTURES, reason="no NVRTC for 9.0")
+@pytest.mark.parametrize("module", [elimination, reflections, rotations, singular], ids=lambda each: each.__name__.rpartition(".")[2])
+def test_nvrtc_compiles_the_kernels_of_small_matrices_without_spills(module: Any) -> None:
+    library = nvrtc._bindings()
+    program = library.createProgram(module.source("D"), "matrices", (), ())
+    library.compileProgram(program, ("--std=c++17", "--gpu-architecture=sm_90", "--ptxas-options=-v"))
+    found = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", library.getProgramLog(program))
+    assert found
+    assert {number for local in found for number in local} == {"0"}
     library.destroyProgram(program)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, elimination, rotations, singular
+from gradlib.backend import dtype as dtypes, elimination, reflections, rotations, singular
 from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
@@ -365,18 +365,35 @@ def svdvals(A: Any) -> Any:
 
 
 def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
-    """(gQ + Q sym(triu(gR R^H - Q^H gQ))) R^-H for as many rows as columns or more."""
+    """(gQ + Q sym(triu(gR R^H - Q^H gQ))) R^-H for as many rows as columns or more.
+
+    Of more columns the first determine Q and R_1, and what is left is A_2 = Q R_2: its gradient is Q gR_2, and that by Q grows by
+    A_2 gR_2^H.
+    """
     gQ, gR = g
+    rows, columns = Q.shape[-2], R.shape[-1]
+    beyond = None
+    if columns > rows:
+        R, rest = R[..., :rows], R[..., rows:]
+        beyond = rest * 0
+        if gR is not None:
+            gR, g_rest = gR[..., :rows], gR[..., rows:]
+            beyond, by_rest = Q @ g_rest, Q @ (rest @ adjoint(g_rest))
+            gQ = by_rest if gQ is None else gQ + by_rest
     inner = gR @ adjoint(R) if gR is not None else 0.0
     if gQ is not None:
         inner = inner - adjoint(Q) @ gQ
     inner = triu(inner)
     inner = inner + adjoint(inner)
     inner = Q @ where_op(diagonal_mask(inner), inner * 0.5, inner)
-    return adjoint(solve_triangle(R, adjoint(inner if gQ is None else inner + gQ), True, False))
+    made = adjoint(solve_triangle(R, adjoint(inner if gQ is None else inner + gQ), True, False))
+    return made if beyond is None else cat([made, beyond], -1)
 
 
-@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", A=_qr_slope)
+@op(
+    "other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", A=_qr_slope,
+    kernels={"out": reflections.decomposed},
+)  # fmt: skip
 def qr_op(xp: Any, A: Any) -> Any:
     """Orthonormal columns and a triangle whose product is the matrix."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A))
@@ -388,7 +405,10 @@ def _no_slope(g: Any) -> Any:
     )
 
 
-@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, A=_no_slope)
+@op(
+    "other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, A=_no_slope,
+    kernels={"out": reflections.decomposed_whole},
+)  # fmt: skip
 def qr_complete(xp: Any, A: Any) -> Any:
     """The same with a square orthonormal factor, which has no derivative."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A, mode="complete"))
@@ -417,11 +437,5 @@ def qr(A: Any, mode: str = "reduced") -> Any:
         raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'")
     _TO_SPLIT([A])
     rows, columns = A.shape[-2:]
-    if mode == "complete" and rows > columns:
-        return QR(*qr_complete(A))
-    if rows >= columns or not records(A):
-        Q, R = qr_op(A)
-    else:  # the first columns determine Q, and Q the rest of R
-        Q, R = qr_op(A[..., :rows])
-        R = cat([R, adjoint(Q) @ A[..., rows:]], -1)
+    Q, R = qr_complete(A) if mode == "complete" and rows > columns else qr_op(A)
     return QR(Q[..., :0, :0].reshape((-1,))[:0] if mode == "r" else Q, R)
