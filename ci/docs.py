@@ -42,10 +42,12 @@ TREE = {
         "gradlib/docs/glossary.md": "Glossary",
     },
     "Packages": {
+        "gradlib/backend/README.md": "backend: NumPy, CuPy and small kernels",
         "gradlib/core/README.md": "core: the tape",
         "gradlib/autograd/README.md": "autograd: torch's entries",
         "gradlib/ops/README.md": "ops: the operations",
         "gradlib/func/README.md": "func: vmap and transforms",
+        "gradlib/cuda/README.md": "cuda: kernels and graphs",
         "gradlib/trajectory/README.md": "trajectory: the integrators",
         "gradlib/testing/hostcuda/README.md": "hostcuda: a driver on the CPU",
         "gradlib/testing/hostcuda/LIBRARIES.md": "hostcuda: CUDA's libraries",

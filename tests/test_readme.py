@@ -54,6 +54,19 @@ def test_files_it_links_to_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.parametrize("package", ["backend", "core", "cuda", "func", "ops"])
+def test_the_page_of_a_package_names_its_files_and_no_others(package: str) -> None:
+    folder = ROOT / "gradlib" / package
+    tables = "\n".join(line for line in (folder / "README.md").read_text("utf-8").splitlines() if line.startswith("| `"))
+    page = tables if package != "core" else (folder / "README.md").read_text("utf-8")
+    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    named = set(re.findall(r"`(\w+)(?:\.py)?`", page))
+    assert not there - named
+    if package != "core":  # whose page is prose, with names of functions in it
+        files = {name for row in tables.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        assert not files - there
+
+
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "gradlib").rglob("*.md") if "```python" in path.read_text("utf-8"))
 
 BEFORE = {
