@@ -209,11 +209,12 @@ class Tensor(Methods):
         return 0 if storage is self._array else int(arrays.address(self._array) - arrays.address(storage)) // self._array.itemsize
 
     def _storage(self) -> Array:
-        """The array that holds its memory: its base's where it is a view, or was detached from one."""
+        """The array that holds its memory: its base's where it is a view, or was detached from one, unless ``.data`` gave either other."""
         meta = self._meta
-        if meta is not None and meta.view is not None:
-            return meta.view.base._storage()
-        return self._array if meta is None or meta.storage is None or not arrays.is_view_of(self._array, meta.storage) else meta.storage
+        if meta is None:
+            return self._array
+        storage = meta.view.base._storage() if meta.storage is None and meta.view is not None else meta.storage
+        return self._array if storage is None or not arrays.is_view_of(self._array, storage) else storage
 
     _inference = False
     _logical = False  # of vmap's logical tensors True: their array is that of one example
@@ -374,6 +375,8 @@ class Tensor(Methods):
                 f"{value._array.dtype}; convert it first, for example with .float()"
             )
         self._array = value._array
+        if self._meta is not None or value._meta is not None:
+            self.meta.storage = value._storage()
         self._float = None  # its dtype may be another one now
         if isinstance(self._node, AccumulateGrad):
             self._node.array = value._array

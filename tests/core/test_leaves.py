@@ -303,3 +303,17 @@ class TestRetainGrad:
         b.retain_grad()
         (b * b).sum().backward()
         assert b.grad.tolist() == [4, 6]
+
+
+def test_data_that_is_replaced_brings_its_storage() -> None:
+    x = gradlib.arange(4.0)
+    view, later = x[1:], gradlib.tensor([7.0, 8.0, 9.0])
+    rest = view[1:]
+    view.data = later[1:]
+    assert (view.storage_offset(), view.as_strided((2,), (1,), 0).tolist()) == (1, [7, 8])
+    assert (rest.tolist(), x.tolist()) == ([2, 3], [0, 1, 2, 3])
+    y = gradlib.arange(4.0).reshape(2, 2)
+    y.data = y.data * 2
+    assert (y.storage_offset(), y.as_strided((2,), (1,)).tolist()) == (0, [0, 2])
+    x.data = x.data[1:]
+    assert (x.storage_offset(), x.as_strided((2,), (1,), 0).tolist()) == (1, [0, 1])
