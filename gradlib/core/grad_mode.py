@@ -91,6 +91,12 @@ class ContextDecorator:
         return wrapper
 
 
+def _switch(enabled: bool) -> None:
+    """``set_grad`` for the user, noted where it ends recording."""
+    if set_grad(enabled) and not enabled:
+        thread_state.paused = True
+
+
 class _GradMode(ContextDecorator):
     enabled: bool
 
@@ -103,7 +109,7 @@ class _GradMode(ContextDecorator):
 
     def __enter__(self) -> None:
         self.previous.append(thread_state.grad_enabled)
-        set_grad(self.enabled)
+        _switch(self.enabled)
 
     def __exit__(self, *exc: object) -> None:
         set_grad(self.previous.pop())
@@ -156,7 +162,7 @@ class set_grad_enabled(ContextDecorator):
             raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
         self.mode = mode
         self.previous = [thread_state.grad_enabled]
-        set_grad(self.mode)
+        _switch(self.mode)
 
     def __call__(self, function: F) -> F:
         set_grad(self.previous.pop())  # as a decorator the switch counts inside the function only
@@ -169,7 +175,7 @@ class set_grad_enabled(ContextDecorator):
     def __enter__(self) -> None:
         if not self.previous:
             self.previous.append(thread_state.grad_enabled)
-        set_grad(self.mode)
+        _switch(self.mode)
 
     def __exit__(self, *exc: object) -> None:
         set_grad(self.previous.pop())
@@ -204,7 +210,7 @@ class inference_mode(ContextDecorator):
     def __enter__(self) -> None:
         self.previous.append((thread_state.inference, thread_state.grad_enabled))
         set_inference(self.mode)
-        set_grad(not self.mode)
+        _switch(not self.mode)
 
     def __exit__(self, *exc: object) -> None:
         inference, grad = self.previous.pop()

@@ -47,6 +47,7 @@ class ThreadState(threading.local):
     """The modes of the calling thread."""
 
     grad_enabled = True
+    paused = False  # whether the user switched recording off since ``linearize`` last asked
     inference = False
     interpreters: tuple[Interpreter, ...] = ()
     quick: Interpreter | None = None  # the only interpreter, when an operation's compiled ``forward`` can do what it does

@@ -271,6 +271,8 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     """The value of a function, and its Jacobian at that point as a linear function, which does not run ``func`` again.
 
+    It does where ``func`` switches recording off, as with ``no_grad``: that leaves forward mode as it is, but no graph to go back along.
+
     Args:
         func: takes Tensors or nests of them, and returns such.
         primals: where to linearize it.
@@ -289,7 +291,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         with outside:
             return func(*map_leaves(lambda x: x.clone() if isinstance(x, Tensor) else x, values))
 
-    value, pull = vjp(of_copies, *primals)
+    paused, thread_state.paused = thread_state.paused, False
+    try:
+        value, pull = vjp(of_copies, *primals)
+        unrecorded = thread_state.paused
+    finally:
+        thread_state.paused = thread_state.paused or paused
     outputs, made_structure = flatten(value)
     given, structure = flatten(primals)
     with recording(True):
@@ -304,6 +311,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             )
         for x, t in zip(given, moved, strict=True):
             _check_tangent(x, t)
+        if unrecorded:
+            return jvp(of_copies, primals, tangents)[1]
         pairs = [(p, t) for p, t in zip(pulled, moved, strict=True) if p.requires_grad]
         if not pairs:
             return map_leaves(lambda y: zeros_like(y.detach()), value)

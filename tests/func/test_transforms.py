@@ -267,6 +267,20 @@ class TestProducts:
         with pytest.raises(RuntimeError, match="nested as the primals"):
             push(t)
 
+    @pytest.mark.parametrize("switch", [gradlib.no_grad, lambda: gradlib.set_grad_enabled(False)])
+    def test_linearize_is_forward_mode_which_no_grad_leaves_as_it_is(self, switch: Any) -> None:
+        x, t = drawn(3), drawn(3, seed=1)
+
+        def f(x: gradlib.Tensor) -> Any:
+            with switch():
+                c = x**2
+            return (c * x).sum()
+
+        for function in (f, grad(f)):
+            same(linearize(function, x)[1](t), jvp(function, (x,), (t,))[1])
+        same(linearize(f, x)[1](t), (3 * x**2 * t).sum())
+        same(linearize(grad(f), x)[1](t), 2 * x * t)
+
 
 class TestJacobians:
     @pytest.mark.parametrize("transform", [jacrev, jacfwd])
