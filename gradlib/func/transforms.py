@@ -299,6 +299,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         thread_state.paused = thread_state.paused or paused
     outputs, made_structure = flatten(value)
     given, structure = flatten(primals)
+    primals_count = requires_outer_grad(*given, since=next_seq())
     with recording(True):
         cotangents = [zeros_like(y.detach()).want_grad() for y in outputs]
         pulled, _ = flatten(pull(unflatten(cotangents, made_structure), create_graph=True))
@@ -318,7 +319,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             return map_leaves(lambda y: zeros_like(y.detach()), value)
         ps, ts = zip(*pairs, strict=True)
         now = next_seq()
-        records = thread_state.grad_enabled and requires_outer_grad(*ts, since=now)
+        records = thread_state.grad_enabled and (primals_count or requires_outer_grad(*ts, since=now))
         found = gradient(ps, cotangents, ts, True, records, materialize_grads=True)
         return unflatten([unwrap(t, now) for t in found], made_structure)
 

@@ -267,6 +267,19 @@ class TestProducts:
         with pytest.raises(RuntimeError, match="nested as the primals"):
             push(t)
 
+    def test_a_linearization_depends_on_where_it_was_made(self) -> None:
+        x, t = drawn(3), drawn(3, seed=1)
+        y = x.clone().requires_grad_()
+
+        def push(y: gradlib.Tensor) -> Any:
+            return linearize(lambda y: (y**3).sum(), y)[1](t)
+
+        (found,) = gradlib.autograd.grad(push(y), y)
+        for each in (found, grad(push)(x), vmap(grad(push))(x[None])[0]):
+            same(each, 6 * x * t)
+        same(linearize(push, x)[1](t), (6 * x * t * t).sum())
+        assert not push(x).requires_grad
+
     @pytest.mark.parametrize("switch", [gradlib.no_grad, lambda: gradlib.set_grad_enabled(False)])
     def test_linearize_is_forward_mode_which_no_grad_leaves_as_it_is(self, switch: Any) -> None:
         x, t = drawn(3), drawn(3, seed=1)
