@@ -27,8 +27,7 @@ def forward(
     if run is None:
         return host.forward(u, start, dt, order, exact, sources, out)
     made = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
-    at_rest = np.broadcast_to(u.dtype.type(0), (u.shape[0], u.shape[2]))
-    run(np.ascontiguousarray(u), *[at_rest if x is None else x for x in start], np.array(dt, u.dtype, ndmin=2), *made)
+    run(np.ascontiguousarray(u), *begin(start, u), np.array(dt, u.dtype, ndmin=2), *made)
     return made
 
 
@@ -44,6 +43,12 @@ def adjoint(
     by_sources = [np.empty(shape, dtype) for _ in range(3)] if with_sources else []
     run(*[_ready(g, dtype) for g in grads], np.array(dt, dtype, ndmin=2), by_u, by_start, *(by_sources or (by_u, by_u, by_u)))
     return (by_u, *by_start, *by_sources)
+
+
+def begin(start: Parts, u: Array) -> list[Array | None]:
+    """The start of a control sequence, zeros where a part is None."""
+    at_rest = np.broadcast_to(u.dtype.type(0), (u.shape[0], u.shape[2])) if any(x is None for x in start) else None
+    return [at_rest if x is None else x for x in start]
 
 
 def _ready(grad: Array | None, dtype: np.dtype) -> Array:

@@ -106,6 +106,35 @@ def splat(context: Any, x: Any, number: Any) -> Any:
     return lanes(x, number), generate
 
 
+@intrinsic
+def beyond(context: Any, x: Any, lower: Any, upper: Any) -> Any:
+    """How far each lane lies beyond an interval: positive above, negative below, zero within, NaN where it is NaN itself."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        value, low, high = given
+        zero = ir.Constant(value.type, [0.0] * x.number)
+        under = builder.select(builder.fcmp_ordered(">=", value, low), zero, builder.fsub(value, low))
+        return builder.select(builder.fcmp_ordered("<=", value, high), under, builder.fsub(value, high))
+
+    return x(x, x, x), generate
+
+
+@intrinsic
+def total(context: Any, x: Any, first: Any) -> Any:
+    """The sum of the lanes from one on: what overlaps the lanes before counts once."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        one, index = given[0].type.element, ir.IntType(32)
+        made = ir.Constant(one, 0.0)
+        for n in range(x.number):
+            counts = builder.icmp_signed("<=", given[1], ir.Constant(given[1].type, n))
+            lane = builder.extract_element(given[0], ir.Constant(index, n))
+            made = builder.select(counts, builder.fadd(made, lane), made)
+        return made
+
+    return x.dtype(x, types.intp), generate
+
+
 def _declare(sign: Any, instruction: str) -> None:
     """Have an operator of two lanes be an instruction of LLVM."""
 

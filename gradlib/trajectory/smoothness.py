@@ -1,6 +1,6 @@
 """The smoothness cost of positions: value and gradient in one pass, higher derivatives from the chain.
 
-CPU form: `smoothness_host`. CUDA form: `smoothness_device` and kernels/smoothness.cu.
+CPU form: `smoothness_host`, or `smoothness_numba` where numba is in use. CUDA form: `smoothness_device` and kernels/smoothness.cu.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory import smoothness_device as device, smoothness_host as host
 from gradlib.trajectory.arguments import Sizes, constant, control, describe, start_parts, step_times
 from gradlib.trajectory.chain import ChainOptions, by_step_times, chain
+from gradlib.trajectory.compiled import form
 from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, shaped
 from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
 from gradlib.trajectory.state import JointLimits
@@ -219,7 +220,7 @@ def smoothness(
     if xp is np:
         u = np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u
         begin = each(xp, host_rows(chosen, start), batch, joints)
-        made = host.cost_and_gradient(u, begin, host_times(dt, False, joints), *constants)
+        made = form("smoothness", host).cost_and_gradient(u, begin, host_times(dt, False, joints), *constants)
     else:
         index, group = None if chosen is None else chosen.index, joints if time_last else 1
         made = device.cost_and_gradient(xp, series(u, time_last), start, launch_times(xp, dt), *constants, group, index)

@@ -21,6 +21,7 @@ from gradlib.trajectory import (
     step_position,
     step_velocity,
 )
+from gradlib.trajectory.compiled import form
 from tests.trajectory.helpers import host
 
 V, B, H, D = 3, 2, 7, 2
@@ -121,8 +122,9 @@ def _by_row(loss, u, dt, start, i):
 @pytest.mark.parametrize("layout", ["bhd", "bdh"])
 def test_the_cost_and_its_gradients_are_one_call(rng, monkeypatch, layout):
     calls = []
-    inner = host_form.cost_and_gradient
-    monkeypatch.setattr(host_form, "cost_and_gradient", lambda *args: calls.append(args[0].shape) or inner(*args))
+    used = form("smoothness", host_form)
+    inner = used.cost_and_gradient
+    monkeypatch.setattr(used, "cost_and_gradient", lambda *args: calls.append(args[0].shape) or inner(*args))
     u, dt, start = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, (V, H)), rng.standard_normal((V, D))
     u = np.ascontiguousarray(u.swapaxes(2, 3)) if layout == "bdh" else u
 

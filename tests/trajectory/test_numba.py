@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 import gradlib
-from gradlib.trajectory import chain_host, compiled, step_acceleration, step_jerk, step_position, step_velocity, use_numba
+from gradlib.trajectory import (
+    JointLimits,
+    chain_host,
+    compiled,
+    smoothness_cost,
+    step_acceleration,
+    step_jerk,
+    step_position,
+    step_velocity,
+    use_numba,
+)
 from tests.trajectory import oracle
 from tests.trajectory.helpers import check_derivatives
 
@@ -189,6 +199,27 @@ def test_derivatives_either_way(numba, make, device, step, mode):
     batch, horizon, joints = 2, 4, 2
     inputs = make(batch, horizon, joints), *(make(batch, joints) for _ in range(3)), make.times(batch, horizon)
     check_derivatives(device, lambda u, p, v, a, dt: tuple(step(u, (p, v, a), dt)), inputs)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("mode", [False, True])
+def test_derivatives_of_the_smoothness_cost_either_way(numba, make, device, mode, limited):
+    use_numba(mode)
+    inputs = make(2, 5, 3), *(make(2, 3) for _ in range(3)), make.times(2, 5)
+    limits = JointLimits((-0.3, 0.4), 0.5, 0.2, 0.7) if limited else None
+    check_derivatives(device, lambda u, p, v, a, dt: smoothness_cost(u, (p, v, a), dt, (1.0, 0.5, 0.1), limits), inputs)
+
+
+@pytest.mark.nonfinite
+def test_limits_that_bind_nothing_and_a_position_that_is_no_number(numba):
+    """A NaN shows in its own cost, and an infinite limit leaves the gradient alone; step 0 has no rate."""
+    u = gradlib.tensor([[[0.1], [0.2], [0.3]], [[0.1], [float("nan")], [0.3]]], requires_grad=True)
+    wide = JointLimits((-float("inf"), float("inf")), 1e30)
+    cost = smoothness_cost(u, (), gradlib.tensor([[0.0, 0.5, 0.5]] * 2), (1.0, 1.0, 1.0), wide)
+    use_numba(False)
+    plain = smoothness_cost(u, (), 0.5, (1.0, 1.0, 1.0))
+    np.testing.assert_allclose(cost.detach(), plain.detach(), rtol=1e-6)
+    np.testing.assert_allclose(*(gradlib.autograd.grad(c[0], u)[0][0] for c in (cost, plain)), rtol=1e-5)
 
 
 @pytest.mark.nonfinite

@@ -1,16 +1,25 @@
-"""The smoothness cost on the CPU: equal to the composed form, and its gradient to differences of it."""
+"""The smoothness cost on the CPU, by NumPy and by numba: equal to the composed form, and its gradient to differences of it."""
 
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, smoothness_host as smoothness
+from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, smoothness_host
 from tests.trajectory import oracle
 
 LIMIT_WEIGHT = 1.7
+
+
+@pytest.fixture(params=["smoothness_host", "smoothness_numba"])
+def smoothness(request):
+    """Each form in turn."""
+    if request.param == "smoothness_numba":
+        pytest.importorskip("numba")
+    return import_module(f"gradlib.trajectory.{request.param}")
 
 
 def composed(u, start, dt, weights, limits):
@@ -25,9 +34,9 @@ def composed(u, start, dt, weights, limits):
 
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
-@pytest.mark.parametrize("shape", [(3, 7, 2), (2, 2, 3), (2, 3, 1), (5, 40, 2)])
-def test_cost_and_gradient(monkeypatch, rng, shape, kind, limited):
-    monkeypatch.setattr(smoothness, "split", partial(blocks.split, block=3 * shape[1] * shape[2]))
+@pytest.mark.parametrize("shape", [(3, 7, 2), (2, 2, 3), (2, 3, 1), (2, 1, 3), (5, 40, 2)])
+def test_cost_and_gradient(smoothness, monkeypatch, rng, shape, kind, limited):
+    monkeypatch.setattr(smoothness_host, "split", partial(blocks.split, block=3 * shape[1] * shape[2]))
     batch, horizon, joints = shape
     u, start = rng.standard_normal(shape), list(rng.standard_normal((3, batch, joints)))
     dt, weights = oracle.step_times(rng, kind, batch, horizon), rng.uniform(0.5, 1, (3, joints))
@@ -45,7 +54,7 @@ def test_cost_and_gradient(monkeypatch, rng, shape, kind, limited):
         np.testing.assert_allclose((gradient * way).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-4)
 
 
-def test_without_gradient_and_missing_start(rng):
+def test_without_gradient_and_missing_start(smoothness, rng):
     u, weights = rng.standard_normal((2, 6, 3)), np.ones((3, 3))
     for dt in (np.full((1, 1), 0.5), rng.uniform(0.5, 1, (1, 6))):
         cost, *grads = smoothness.cost_and_gradient(u, (None, None, None), dt, weights, None, 1.0, by_parts=False)
@@ -57,7 +66,7 @@ def test_float16_is_float32_rounded(rng):
     u, weights = rng.standard_normal((2, 6, 3)).astype(np.float16), np.ones((3, 3))
     args = ((None, None, None), np.full((1, 1), 0.9), weights, None, 1.0, True, True)
     for found, expected in zip(
-        smoothness.cost_and_gradient(u, *args), smoothness.cost_and_gradient(u.astype(np.float32), *args), strict=True
+        smoothness_host.cost_and_gradient(u, *args), smoothness_host.cost_and_gradient(u.astype(np.float32), *args), strict=True
     ):
         assert expected.dtype == np.float32
         np.testing.assert_array_equal(found, expected.astype(found.dtype))
