@@ -51,8 +51,8 @@ def _loop(real: Any, lanes: int, limited: bool, gradient: bool, by_dt: bool) -> 
     """The cost and, where wanted, its gradients.
 
     Its arguments: u (B, H, D), the start (B, D), dt (1 or B, 1 or H), twice the weights (3, D), limits (8, D), which are not read without,
-    and their weight; and, to fill, the cost (B,) and the gradients by u (B, H, D) and by the start (3, B, D); to add to, that by dt (B, 1 or
-    H), zeros before.
+    and their weight; and, to fill, the cost (B,) and the gradients by u (B, H, D) and by the start (3, B, D); and that by dt (B, 1 or H),
+    zeros, to add to.
     """
 
     def smoothness(
