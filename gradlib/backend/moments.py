@@ -171,9 +171,7 @@ def normalised(
     return (out, centre, rstd) if _kernel("normalised", dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
-def normalised_slope(
-    g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], weight: Array | None = None
-) -> Array | None:
+def normalised_slope(g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], weight: Array | None = None) -> Array | None:
     """The gradient for that of the normalised rows, which were multiplied by ``weight``; None where no kernel serves it."""
     factors = 0 if weight is None else _pointer(weight, input, weight.size)
     return None if factors is None else _from_rows("normalised_slope", g, input, centre, rstd, dims, factors)

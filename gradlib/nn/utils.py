@@ -7,7 +7,10 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gradlib.backend.array import Array, device_array, device_index
+from gradlib.backend.several import clipped
 from gradlib.core.grad_mode import no_grad
+from gradlib.core.modes import global_state
 from gradlib.core.op import public
 from gradlib.core.tensor import Tensor
 from gradlib.ops.from_data import tensor
@@ -37,8 +40,7 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not each:
         return tensor(0.0)
-    norms = [vector_norm(value, float(norm_type)) for value in each]
-    total = vector_norm(stack([norm.to(norms[0].device) for norm in norms]), float(norm_type))
+    total = vector_norm(_as_one(each) if _are_few(each) and float(norm_type) > 0 else _norms(each, float(norm_type)), float(norm_type))
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. "
@@ -93,7 +95,7 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
         tensor([0.6000, 0.8000])
     """
     with no_grad():
-        _scale(_gradients(parameters), max_norm, total_norm)
+        _scale(list(_gradients(parameters)), max_norm, total_norm)
 
 
 @public
@@ -113,8 +115,10 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """
     bound = float(clip_value)
     with no_grad():
-        for gradient in _gradients(parameters):
-            gradient.clamp_(-bound, bound)
+        gradients = list(_gradients(parameters))
+        if not _clipped("clip", gradients, (), (-bound, bound)):
+            for gradient in gradients:
+                gradient.clamp_(-bound, bound)
 
 
 @public
@@ -132,7 +136,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """
     each = list(parameters)
     _check_one_device(each)
-    return cat([value.reshape(-1) for value in each])
+    return _as_one(each)
 
 
 @public
@@ -171,13 +175,56 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", UserWarning, stacklevel=5)
 
 
-def _scale(gradients: Iterable[Tensor], max_norm: float, total: Tensor) -> None:
+_SMALL = 4096
+"""How many elements tensors have on average for which joining them costs less than it saves."""
+
+
+def _are_few(tensors: list[Tensor]) -> bool:
+    """Whether several tensors are small, of one dtype and device, so that it takes less to join them than to ask each for its norm."""
+    first = tensors[0]._array
+    sizes = [value._array.size for value in tensors]
+    if len(sizes) < 2 or 0 in sizes or sum(sizes) > _SMALL * len(sizes):
+        return False
+    place = device_index(first)
+    return all(value._array.dtype == first.dtype and device_index(value._array) == place for value in tensors)
+
+
+def _as_one(tensors: list[Tensor]) -> Tensor:
+    return cat([value if value._array.ndim == 1 else value.reshape(-1) for value in tensors])
+
+
+def _norms(tensors: list[Tensor], order: float) -> Tensor:
+    norms = [vector_norm(value, order) for value in tensors]
+    return stack([norm.to(norms[0].device) for norm in norms])
+
+
+def _scale(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
     factor: Any = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+    if _clipped("scale", gradients, (factor._array,), ()):
+        return
     for gradient in gradients:
-        gradient.mul_(factor.to(gradient.device))
+        near = device_index(gradient._array) == device_index(factor._array)
+        gradient.mul_(factor if near else factor.to(gradient.device))
+
+
+def _clipped(name: str, gradients: list[Tensor], pointers: tuple[Array, ...], numbers: tuple[float, ...]) -> bool:
+    """`gradlib.backend.several.clipped` for gradients of which nothing is recorded. Returns: whether it was done."""
+    library = device_array()
+    if library is None or len(gradients) < 2 or global_state.active or global_state.born is not None:
+        return False
+    for each in gradients:
+        if type(each) is not Tensor or each._node is not None or type(each._array) is not library:
+            return False
+    if not clipped(name, [each._array for each in gradients], pointers, numbers):
+        return False
+    for each in gradients:
+        (each._version_slot or each.version).bump()
+    return True
 
 
 def _check_one_device(parameters: list[Tensor]) -> None:
+    if len({device_index(value._array) for value in parameters}) < 2:
+        return
     devices = sorted({str(value.device) for value in parameters})
     if len(devices) > 1:
         raise TypeError(f"Found two parameters on different devices, {devices}, this is currently not supported.")

@@ -24,6 +24,7 @@ from gradlib.backend import (
     rotations,
     scanning,
     searching,
+    several,
     singular,
     sorting,
     spaced,
@@ -32,6 +33,7 @@ from gradlib.core.symbols import Symbol, Trace
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
+from gradlib.optim import fused
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 from tests.shim.kept import ptx_and_report
@@ -193,6 +195,7 @@ SMALL = {
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
     "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
+    "clipping": several.CLIPPING.source("f"), "clipping, float64": several.CLIPPING.source("d"), "optimisers": fused.FAMILY.source("f"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradlib
+from gradlib.backend import several
 from gradlib.nn.utils import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -91,3 +92,41 @@ def test_what_is_no_vector_of_the_parameters_is_refused():
     with pytest.raises(ValueError, match="have 2 elements together; got a vector of 1"):
         vector_to_parameters(gradlib.ones(1), [value])
     assert host(value).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, math.inf, 0.0])
+def test_the_norm_of_many_is_that_of_all_as_one(order):
+    values = [gradlib.linspace(-k, 1, k + 2, dtype=gradlib.float64).reshape(1, -1) for k in range(12)]
+    norms = gradlib.stack([gradlib.linalg.vector_norm(value, order) for value in values])
+    np.testing.assert_allclose(host(get_total_norm(values, order)), host(gradlib.linalg.vector_norm(norms, order)), rtol=1e-13)
+
+
+def many(count):
+    values = [gradlib.zeros(k % 5 + 1, 3, device="cuda").requires_grad_() for k in range(count)]
+    for k, value in enumerate(values):
+        value.grad = gradlib.linspace(-2, k / 7 - 3, value.numel(), device="cuda").reshape(value.shape)
+    values[1].grad[0, 0] = math.nan
+    return values
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.parametrize("name", ["scale", "clip"])
+def test_gradients_on_a_device_are_clipped_by_one_launch_with_the_same_bits(name, monkeypatch):
+    """Of 128 of them at most."""
+    run, launches, found, total = several.CLIPPING.launch, [], [], gradlib.tensor(3.0, device="cuda")
+    monkeypatch.setattr(several.CLIPPING, "launch", lambda *args: launches.append(args[0]) or run(*args))
+    for values in (many(130), [*many(130), gradlib.zeros(3, device="cuda", requires_grad=True)]):
+        if len(values) > 130:
+            values[-1].grad = values[0].grad[0]  # in one memory with another: these are written one by one
+        before = [value.grad._version for value in values]
+        clip_grads_with_norm_(values[:130], 0.7, total) if name == "scale" else clip_grad_value_(values[:130], 1.25)
+        if len(values) > 130:
+            clip_grads_with_norm_(values[::130], 1e9, total) if name == "scale" else clip_grad_value_(values[::130], 1e9)
+        assert all(value.grad._version > count for value, count in zip(values, before, strict=True))
+        found.append([value.grad.tolist() for value in values[:130]])
+    assert launches == [name] * 4
+    factor = (0.7 / (total + 1e-6)).clamp(max=1.0)
+    expected = [value.grad * factor if name == "scale" else value.grad.clamp(-1.25, 1.25) for value in many(130)]
+    for each in found:
+        np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in each]), np.concatenate([host(x).ravel() for x in expected]))

@@ -183,8 +183,8 @@ def test_large_parameters_are_joined_only_where_it_is_asked_for():
 )  # fmt: skip
 def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monkeypatch):
     """Of 128 parameters at most; and with the counts that a step writes."""
-    launches, run, shapes = [], fused._launch, [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(130)]
-    monkeypatch.setattr(fused, "_launch", lambda *args: launches.append(args) or run(*args))
+    launches, run, shapes = [], fused.FAMILY.launch, [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(130)]
+    monkeypatch.setattr(fused.FAMILY, "launch", lambda *args: launches.append(args) or run(*args))
     found = []
     for foreach_ in (False, True):
         rng = np.random.default_rng(0)
