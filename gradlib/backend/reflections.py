@@ -1,7 +1,7 @@
 """A kernel of gradlib's own for the QR decomposition of small matrices, by Householder's reflections in shared memory, with LAPACK's signs.
 
 A block takes one matrix, and some of its threads a column. It is one launch, where cuSOLVER's functions are several between others of
-CuPy's. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+CuPy's. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
+from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import REAL, steps
-from gradlib.backend.pointwise import MOST
 from gradlib.backend.singular import LONGEST, SHARED, WIDEST
 
 _THREADS = 256

@@ -46,40 +46,57 @@ class Need(NamedTuple):
 
 
 class Op:
-    """One declared operation.
+    """One declared operation, decoded once. What the declaration may say is under ``op`` in ``core/op.py``.
 
-    Attributes:
-        name: torch's name. label: the name under which it is called, where that is another (``named``).
+    Attributes, of its arguments:
+        params: their names.
+        keyword_only: the last of them, which may be given by name only.
+        defaults: the values of those left out.
+        tensors: the names of those that are tensors.
+        positions: where these stand in ``params``. (All other positions are places in ``tensors``.)
+        sequence: the last of these, where it is a list of tensors.
+        required: positions of those for which None cannot stand.
+        leading: the position in ``params`` of the argument that tells the library.
+        led_by_list: whether that is a list.
+    Attributes, of its value:
+        name: torch's name.
+        label: the name under which it is called, where that is another (``named``).
+        value: the function on raw arrays; its first parameter is the namespace.
+        of_floats: the same where all of them are known to be floats of one dtype, float32 or float64; None where that is ``value`` too.
+        outputs: the names of the results.
+        differentiable: positions of those that carry gradients.
+        promote: how operands meet in dtype, as declared.
+        meet: the function on raw operands that brings them to one dtype; None where they stay as they are.
+        view: whether the result may share the first input's memory.
+        device, device_into, kernels, numbers_in_single: as declared.
+        on_kernel: whether there is anything in place of ``value`` on CuPy arrays.
+    Attributes, of its derivatives:
         kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
             differentiable inputs together, but those of a ``Joint``; "bilinear": in each of two; "other": has a ``jvp`` of its own, or
             will; "none": no derivative.
         jvp: the tangent of the output, of names as in a rule and ``t_NAME`` for the tangent of an input; of an elementwise operation
             that for inputs which all have one, where it is better than the sum of the rules.
-        value: the function on raw arrays; its first parameter is the namespace. of_floats: the same where all of them are known to be
-            floats of one dtype, float32 or float64; None where that is ``value`` too.
-        params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
-        tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
-        joint: the inputs whose gradient the rule of ``sequence`` gives too; kept_for_joint: what is kept for these alone.
-        outputs: names of the results; differentiable: positions of those that carry gradients.
-        promote: how operands meet in dtype, as declared; meet: the function on raw operands that does it, None where they stay as they are.
-        view: whether the result may share the first input's memory.
-        required: positions among ``tensors`` of those for which None cannot stand.
-        needs: by name, what the rules ask for, and so what a node keeps; saved_names: the names alone.
-        saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
-        saving: positions among ``tensors`` of those whose rules ask for any; where none of these wants a gradient, the node has none.
-        without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
+        rules: the derivative for each input that has one.
+        rule_params: what each of these asks for.
+        joint: the inputs whose gradient the rule of ``sequence`` gives too.
+        kept_for_joint: what is kept for these alone.
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
-        leading: the position of the argument that tells the library; led_by_list: whether it is a list.
-        device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``, or its name; None.
-        device_into: writes the value into the first of them, of which nothing is recorded; returns whether it did; None.
-        kernels: by "out" or the name of an input, what computes the value or a gradient on CuPy arrays where it can; on_kernel: whether
-            there is such a thing for the value, or ``device``.
-        call: the public function; node_name: torch's name of its nodes; node: their class (``complex_node`` for complex values,
-            ``lasting_...`` where an argument is a number and nothing need be freed); direct: NumPy's function of the same value, or what
-            stands in its place, if there is one; ufunc: the name of NumPy's, if that is a ufunc; observed, on_device, packing: the
-            operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors; value_on_device: the value of CuPy arrays
-            of the current device, by ``device`` or a kernel. ``core/op.py`` makes these from what the declaration says.
+    Attributes, of what its nodes keep:
+        needs: by name, what the rules ask for, and so what a node keeps.
+        needed_by: by name, positions of the tensors whose rules ask for it.
+        saved_names: the names alone.
+        saves_tensors: whether the rules ask for any tensor; a node without them can run as often as one likes.
+        saving: positions of the tensors whose rules ask for any; where none of these wants a gradient, the node has none.
+        without_tensors: positions of tensors; where one of these is a number, the node holds no tensor either.
+    Attributes that ``core/op.py`` makes of the declaration:
+        call: the public function.
+        node_name: torch's name of its nodes.
+        node: their class; ``complex_node`` for complex values, ``lasting_...`` where an argument is a number and nothing need be freed.
+        direct: NumPy's function of the same value, or what stands in its place, if there is one.
+        ufunc: the name of NumPy's, if that is a ufunc.
+        observed, on_device, packing: the operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors.
+        value_on_device: the value of CuPy arrays of the current device, by ``device`` or a kernel.
     """
 
     call: Callable[..., Any]
@@ -95,46 +112,69 @@ class Op:
     packing: Callable[..., Any]
     value_on_device: Callable[..., Any]
 
-    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
-        self.name: str = options.get("name") or value.__name__.removesuffix("_op")
-        self.label: str = options.get("label") or self.name
-        self.value = value
+    def __init__(
+        self,
+        value: Callable[..., Any],
+        kind: str,
+        rules: dict[str, Any],
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        keyword_only: tuple[str, ...] = (),
+        sequence: str | None = None,
+        also: tuple[str, ...] = (),
+        outputs: tuple[str, ...] = (),
+        differentiable: tuple[int, ...] = (),
+        promote: str | Callable[..., Any] | None = None,
+        view: bool = False,
+        complex: str = "holomorphic",
+        jvp: Callable[..., Any] | None = None,
+        numbers_in_single: bool = False,
+        device: str | Callable[..., Any] | None = None,
+        device_into: Callable[..., bool] | None = None,
+        kernels: Mapping[str, str | Callable[..., Any]] | None = None,
+    ) -> None:
+        self.name = name or value.__name__.removesuffix("_op")
+        self.label = label or self.name
+        self.value, self.kind, self.rules = value, kind, rules
         self.of_floats: Callable[..., Any] | None = getattr(value, "of_floats", None)
-        self.kind = kind
-        declared = inspect.unwrap(value)
-        code = declared.__code__
+        self.promote, self.meet = promote, meeting(promote)
+        self.outputs = outputs or ("out",)
+        self.differentiable = differentiable or tuple(range(len(self.outputs)))
+        self.view, self.complex, self.jvp, self.numbers_in_single = view, complex, jvp, numbers_in_single
+        self.device, self.device_into, self.kernels = device, device_into, kernels or {}
+        self.on_kernel = device is not None or "out" in self.kernels
+        self.keyword_only, self.sequence = keyword_only, sequence
+        self._read_arguments(also)
+        self._read_rules()
+        self._check()
+        self._read_needs()
+
+    def _read_arguments(self, also: tuple[str, ...]) -> None:
+        """Which arguments there are, and which of them are tensors."""
+        declared = inspect.unwrap(self.value)
+        code, given = declared.__code__, declared.__defaults__ or ()
         self.params = code.co_varnames[1 : code.co_argcount]
-        self.keyword_only: tuple[str, ...] = options.get("keyword_only", ())
-        given = declared.__defaults__ or ()
-        self.defaults: dict[str, Any] = dict(zip(code.co_varnames[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
-        self.rules = rules
-        self.sequence: str | None = options.get("sequence")
-        also = options.get("also", ())
-        self.tensors = tuple(name for name in self.params if name in rules or name in also or name == self.sequence)
+        self.defaults: dict[str, Any] = dict(zip(self.params[len(self.params) - len(given) :], given, strict=True))
+        self.tensors = tuple(name for name in self.params if name in self.rules or name in also or name == self.sequence)
         self.positions = tuple(self.params.index(name) for name in self.tensors)
-        self.outputs: tuple[str, ...] = options.get("outputs") or ("out",)
-        self.differentiable: tuple[int, ...] = options.get("differentiable") or tuple(range(len(self.outputs)))
-        self.promote: str | Callable[..., Any] | None = options.get("promote")
-        self.meet = meeting(self.promote)
-        self.view: bool = options.get("view", False)
-        self.complex: str = options.get("complex", "holomorphic")
-        self.jvp: Callable[..., Any] | None = options.get("jvp")
         alone = self.kind != "other" and self.sequence is None  # the others look themselves
-        meant = self.tensors if self.promote is not None else tuple(rules)
+        meant = self.tensors if self.promote is not None else tuple(self.rules)
         needed = [name in meant and self.defaults.get(name, name) is not None for name in self.tensors]
         self.required = tuple(i for i, each in enumerate(needed) if alone and each)
-        self.numbers_in_single: bool = options.get("numbers_in_single", False)
-        self.device: str | Callable[..., Any] | None = options.get("device")
-        self.device_into: Callable[..., bool] | None = options.get("device_into")
-        self.kernels: Mapping[str, str | Callable[..., Any]] = options.get("kernels") or {}
-        self.on_kernel = self.device is not None or "out" in self.kernels
+
+    def _read_rules(self) -> None:
+        """What each rule asks for, and which argument leads."""
+        rules = self.rules
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
         self.leading = self.positions[-1 if self.joint else 0] if self.positions else 0
         self.led_by_list = bool(self.tensors) and (bool(self.joint) or self.tensors[0] == self.sequence)
         self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
         shared = rules[self.sequence] if self.joint and self.sequence in rules else None
         self.rule_params = {name: _asks_for(shared if name in self.joint else rule) for name, rule in rules.items()}
-        self._check()
+
+    def _read_needs(self) -> None:
+        """What a node keeps, and when it keeps no tensor."""
         self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
         self.needed_by = {
             need: tuple(
@@ -148,12 +188,13 @@ class Op:
         saved = {need.name for need in self.needs.values() if need.wanted_by}
         self.saves_tensors = bool(saved)
         self.saving = tuple(i for i, _ in enumerate(self.tensors) if any(i in self.needed_by[need] for need in saved))
-        self.without_tensors = tuple(
-            i
-            for i, name in enumerate(self.tensors)
-            if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs) - self.kept_for_joint
-            and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
-        )  # fmt: skip
+        self.without_tensors: tuple[int, ...] = ()
+        if saved and len(self.tensors) > 1 and saved.intersection(self.outputs) <= self.kept_for_joint:
+            self.without_tensors = tuple(
+                i
+                for i, name in enumerate(self.tensors)
+                if name != self.sequence and all(need == name or self.needed_by[need] == (i,) for need in saved)
+            )
 
     @property
     def is_ufunc(self) -> bool:

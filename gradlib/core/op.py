@@ -38,12 +38,12 @@ REGISTRY: dict[str, Op] = {}
 class CompiledOp(Op):
     """An operation with the functions and node classes that are written for its declaration."""
 
-    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
+    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], *, node: str | None = None, **options: Any) -> None:
         super().__init__(value, kind, rules, **options)
         self.direct = direct_function(self)
         named = self.direct and self.direct.__name__
         self.ufunc = named if named and isinstance(getattr(np, named), np.ufunc) else None
-        self.node_name = node_name(options.get("node") or self.name)
+        self.node_name = node_name(node or self.name)
         self.declared = self  # and so is that of a copy under another name (``named``)
         self.call = compile_call(self)
 

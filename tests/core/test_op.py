@@ -36,6 +36,8 @@ def test_a_rule_that_names_what_is_not_there_is_refused() -> None:
         declare(other=lambda g: g)
     with pytest.raises(ValueError, match="kind is one of"):
         Op(cubed, "wavy", {})
+    with pytest.raises(TypeError, match="premote"):
+        Op(cubed, "elementwise", {}, premote="same")  # type: ignore[call-arg]
 
 
 def test_a_node_keeps_what_its_rule_names_and_nothing_else() -> None:
