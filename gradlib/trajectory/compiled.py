@@ -21,7 +21,7 @@ import numpy as np
 from gradlib.backend.thread import kept_at_fork
 
 _use = os.environ.get("GRADLIB_NUMBA", "1") != "0"
-_forms: dict[str, Any] = {}  # by stem, the compiled form, or why there is none
+_forms: dict[str, Any] = {}  # by stem, the compiled form, or None where there is none
 _loops: dict[tuple[Any, ...], Any] = {}  # by what `loop` is called with; None where compiling failed
 _lock = kept_at_fork(threading.RLock())
 _MISSING = object()
@@ -57,11 +57,33 @@ def use_numba(mode: bool) -> None:
 
 def form(stem: str, host: ModuleType) -> Any:
     """The CPU form of a map: the compiled one where numba is in use, else ``host``."""
-    if not _use:
-        return host
-    found = _forms.get(stem)
-    if found is None:
-        found = _forms[stem] = _compiled_form(stem) or host
+    return (_compiled(stem) or host) if _use else host
+
+
+def version() -> str | None:
+    """numba's version where it is in use."""
+    return _numba().__version__ if _use and _compiled("chain") else None
+
+
+def by_numpy(run: Callable[[], Any]) -> Callable[[], Any]:
+    """The same call computed by NumPy: while it runs numba is off, for all threads."""
+
+    def plain() -> Any:
+        global _use
+        before, _use = _use, False
+        try:
+            return run()
+        finally:
+            _use = before
+
+    return plain
+
+
+def _compiled(stem: str) -> ModuleType | None:
+    """The compiled form, None where there is none; looked for once."""
+    found = _forms.get(stem, _MISSING)
+    if found is _MISSING:
+        found = _forms[stem] = _compiled_form(stem)
     return found
 
 

@@ -81,8 +81,23 @@ def test_the_function_turns_it_on_and_off(numba):
         use_numba(1)
 
 
+def test_a_call_by_numpy_leaves_the_rest_alone(numba):
+    def used(fails=False):
+        if fails:
+            raise ZeroDivisionError
+        return compiled.form("chain", chain_host)
+
+    assert compiled.by_numpy(used)() is chain_host
+    with pytest.raises(ZeroDivisionError):
+        compiled.by_numpy(lambda: used(fails=True))()
+    assert used() is not chain_host
+    assert compiled.version() == numba.__version__
+    assert compiled.by_numpy(compiled.version)() is None
+
+
 def test_without_it_numpy_computes_and_asking_for_it_says_what_is_missing(without_numba):
     assert compiled.form("chain", chain_host) is chain_host
+    assert compiled.version() is None
     step_acceleration(gradlib.zeros(1, 3, 2), (), 0.1)
     with pytest.raises(ImportError, match=r"pip install 'gradlib\[numba\]'"):
         use_numba(True)

@@ -27,7 +27,7 @@ class Case:
         least: the least that a ratio to each other run can be, since gradlib does all that the other does; below it is noise.
         moved: bytes that must be read or written at least; operations: floating-point operations; None where nobody counted.
         tolerance: of the agreement, relative to the largest value.
-        others: further ways of gradlib's own that take the place of peers, by name; each builds its run.
+        others: further ways of gradlib's own to compare with, by name; each builds its run.
     """
 
     name: str

@@ -26,6 +26,7 @@ from gradlib.cli.bench.suites import NAMES
 from gradlib.cli.info.packages import install
 from gradlib.cli.progress import Progress
 from gradlib.files import Results, made_folder, replacing
+from gradlib.trajectory import compiled
 
 _DESCRIPTION = """\
 Time gradlib against the libraries that are installed beside it. All compute the same from the same inputs, which is checked before anything
@@ -141,7 +142,8 @@ class _Job:
             peers.use_threads(name, self.args.threads)
         speed = {device: machine.speed(device) for device in self.devices}
         facts = machine.facts(self.args.threads, speed)
-        versions = machine.versions(("gradlib", "numpy", *self.peers))
+        compiler = ("numba",) if "cpu" in self.devices and compiled.version() else ()
+        versions = machine.versions(("gradlib", "numpy", *compiler, *self.peers))
         print(table.facts(facts | versions))
         if missing := [name for name in peers.NAMES[1:] if name not in self.peers and "cpu" in self.devices and not self.args.peers]:
             print(f"not compared with: {', '.join(missing)}")

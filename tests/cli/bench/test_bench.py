@@ -19,6 +19,7 @@ from gradlib.cli.bench.machine import Speed
 from gradlib.cli.bench.peers import Peer
 from gradlib.cli.bench.runner import Runner, disagreement
 from gradlib.cli.bench.suites import NAMES, ops
+from gradlib.trajectory import compiled
 
 pytestmark = pytest.mark.host
 
@@ -62,7 +63,7 @@ def test_file_holds_machine_versions_and_rows(bench, tmp_path):
     assert status == 0
     assert set(found) == {"machine", "versions", "suites"}
     assert found["machine"]["threads"] == 1
-    assert set(found["versions"]) == {"gradlib", "numpy"}
+    assert set(found["versions"]) == {"gradlib", "numpy", *(["numba"] if compiled.version() else [])}
     (row,) = found["suites"]["overhead"]
     assert (row["name"], row["size"], row["device"], row["error"]) == ("doubled", "3", "cpu", None)
     assert set(row["seconds"]) == {"gradlib", "numpy"}
@@ -285,3 +286,16 @@ def test_programs_run_and_agree_with_those_of_numpy():
         for case in command._suite(name).cases("cpu", True):
             runs = Runner(("numpy",)).runs(case)
             assert disagreement(case, {name: run() for name, run in runs.items()}) is None, case.name
+
+
+def test_trajectories_have_a_column_without_numba_where_it_is_in_use(monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "_use", True)
+    cases = list(command._suite("trajectory").cases("cpu", True))
+    assert all(list(case.others) == ["numpy path"] for case in cases)
+    for case in cases[:10:3]:
+        runs = Runner(()).runs(case)
+        assert disagreement(case, {name: run() for name, run in runs.items()}) is None, case.name
+    assert not any(case.others for case in command._suite("trajectory").cases("cuda", True))
+    monkeypatch.setattr(compiled, "_use", False)
+    assert not any(case.others for case in command._suite("trajectory").cases("cpu", True))

@@ -1,4 +1,4 @@
-"""Each integrator and the costs over batch, horizon and joints, against the same in torch's operations and against copies."""
+"""Each integrator and the costs over batch, horizon and joints, against the same in torch's operations and, with numba, in NumPy's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from gradlib import trajectory
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
+from gradlib.trajectory import compiled
 
 DT = 0.02
 STEPS = {name: getattr(trajectory, f"step_{name}") for name in ("position", "velocity", "acceleration", "jerk")}
@@ -31,16 +32,26 @@ def _at(batch: int, horizon: int, joints: int, dtype: str, device: str) -> Itera
     size = f"B {batch}, H {horizon}, D {joints}"
     nbytes = batch * horizon * joints * np.dtype(dtype).itemsize
     shape = (batch, horizon, joints)
+
+    def case(name: str, size: str, build: Callable[[Peer], Run], **figures: Any) -> Case:
+        others = {"numpy path": _by_numpy(build)} if device == "cpu" and compiled.version() else {}
+        return Case(name, size, build, dtype=dtype, device=device, others=others, **figures)
+
     most = {} if device == "cuda" else {"torch": 1.0 if batch <= 64 else 0.6}
     for name, step in STEPS.items():
         forward, backward = (partial(build, name=name, step=step, shape=shape, dtype=dtype) for build in (_forward, _backward))
-        yield Case(f"step_{name} forward", size, forward, dtype=dtype, device=device, limits=most, moved=5 * nbytes)
-        yield Case(f"step_{name} with backward", size, backward, dtype=dtype, device=device, limits=most, moved=11 * nbytes)
+        yield case(f"step_{name} forward", size, forward, limits=most, moved=5 * nbytes)
+        yield case(f"step_{name} with backward", size, backward, limits=most, moved=11 * nbytes)
     most = {} if device == "cuda" else {"torch": 1.0 if batch <= 64 else 0.25 if batch < 8192 else 0.15}
     cost = partial(_cost, shape=shape, dtype=dtype)
-    yield Case("smoothness_cost with backward", size, cost, dtype=dtype, device=device, limits=most, moved=2 * nbytes)
+    yield case("smoothness_cost with backward", size, cost, limits=most, moved=2 * nbytes)
     several = partial(_several_costs, shape=shape, dtype=dtype)
-    yield Case("motion_cost with backward", size, several, dtype=dtype, device=device, moved=6 * nbytes)
+    yield case("motion_cost with backward", size, several, moved=6 * nbytes)
+
+
+def _by_numpy(build: Callable[[Peer], Run]) -> Callable[[Peer], Run]:
+    """The same program of gradlib's without numba."""
+    return lambda peer: compiled.by_numpy(build(peer))
 
 
 def _data(peer: Peer, shape: tuple[int, int, int], dtype: str, requires_grad: bool = False) -> list[Any]:
