@@ -246,7 +246,18 @@ def matrices_and_order(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[
     b, c, s = cp.ones((4, 2), cp.float32), cp.ones(4, cp.float32), a @ a.T
     lines, row = cp.ones((4, 8), cp.float32), cp.arange(8, dtype=cp.float32)
     A, S, x = (gradlib.as_tensor(each.copy()).requires_grad_() for each in (a, s, lines))
-    B, C, T, y, z = (gradlib.as_tensor(each) for each in (b, c, s, row, lines))
+    B, C, T, M, y, z = (gradlib.as_tensor(each) for each in (b, c, s, a, row, lines))
+    one = M[0, 0].clone()
+    made: dict[str, tuple[Any, list[Any], Any]] = {
+        "det": (of.det(A), [one], A), "inv": (of.inv(A), [M], A), "solve": (of.solve(A, B), [B], A),
+        "solve_triangular": (of.solve_triangular(A, B, upper=True), [B], A), "cholesky": (of.cholesky(S), [M], S),
+        "pinv": (of.pinv(A), [M], A), "lstsq": (of.lstsq(A, B)[0], [B], A), "eigh": (of.eigh(S), [C, M], S),
+        "svd": (of.svd(A), [M, C, M], A), "svdvals": (of.svdvals(A), [C], A), "qr": (of.qr(A), [M, M], A),
+    }  # fmt: skip
+
+    def backward(outputs: Any, gradients: list[Any], given: Any) -> tuple[Callable[[], Any], None]:
+        return lambda: gradlib.autograd.grad(outputs, [given], gradients, retain_graph=True), None
+
     return {
         "det": (lambda: of.det(A), lambda: cp.linalg.det(a)),
         "slogdet": (lambda: of.slogdet(A), lambda: cp.linalg.slogdet(a)),
@@ -271,7 +282,7 @@ def matrices_and_order(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[
         "searchsorted": (lambda: gradlib.searchsorted(y, z), lambda: cp.searchsorted(row, lines)),
         "searchsorted, rows": (lambda: gradlib.searchsorted(z, z), None),
         "isin": (lambda: gradlib.isin(z, y), lambda: cp.isin(lines, row)),
-    }
+    } | {f"backward of {name}": backward(*each) for name, each in made.items()}
 
 
 def every(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:

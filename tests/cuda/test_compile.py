@@ -26,6 +26,7 @@ from gradlib.backend import (
     searching,
     several,
     singular,
+    slopes,
     sorting,
     spaced,
 )  # fmt: skip
@@ -188,7 +189,7 @@ SMALL = {
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
     "singular": singular.source("f"), "singular, complex": singular.source("D"),
-    "reflections": reflections.source("F"),
+    "reflections": reflections.source("F"), "slopes": slopes.source("d"), "slopes, complex": slopes.source("F"),
     "integers": pointwise_text.source("l"), "int32": pointwise_text.source("i"), "bools": pointwise_text.source("?"),
     "float64": pointwise_text.source("d"),
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
@@ -222,7 +223,9 @@ def test_nvrtc_compiles_the_kernels_of_small_operations(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(90 not in ARCHITECTURES, reason="no NVRTC for 9.0")
-@pytest.mark.parametrize("module", [elimination, reflections, rotations, singular], ids=lambda each: each.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module", [elimination, reflections, rotations, singular, slopes], ids=lambda each: each.__name__.rpartition(".")[2]
+)
 def test_nvrtc_compiles_the_kernels_of_small_matrices_without_spills(module: Any) -> None:
     library = nvrtc._bindings()
     program = library.createProgram(module.source("D"), "matrices", (), ())

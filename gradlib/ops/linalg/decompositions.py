@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, elimination, reflections, rotations, singular
+from gradlib.backend import dtype as dtypes, elimination, reflections, rotations, singular, slopes
 from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
@@ -72,7 +72,10 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
 _LAST = (..., slice(-1, None), slice(-1, None))  # the last pivot, if there is one
 
 
-@op("other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope)
+@op(
+    "other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope,
+    kernels={"A": slopes.cholesky_slope},
+)  # fmt: skip
 def cholesky_op(xp: Any, A: Any) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
     advice = "A must be Hermitian and positive-definite."
@@ -208,7 +211,7 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 
 @op(
     "other", promote=matrices("eigh", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
-    A=_eigh_slope, kernels={"out": lambda A, UPLO: rotations.eigenvalues(A, UPLO == "U", True)},
+    A=_eigh_slope, kernels={"out": lambda A, UPLO: rotations.eigenvalues(A, UPLO == "U", True), "A": slopes.eigh_slope},
 )  # fmt: skip
 def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
@@ -312,7 +315,7 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
 
 @op(
     "other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope,
-    kernels={"out": singular.decomposed},
+    kernels={"out": singular.decomposed, "A": slopes.svd_slope},
 )  # fmt: skip
 def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
     """Singular values and vectors; the public function says more."""
@@ -392,7 +395,7 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
 
 @op(
     "other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", A=_qr_slope,
-    kernels={"out": reflections.decomposed},
+    kernels={"out": reflections.decomposed, "A": slopes.qr_slope},
 )  # fmt: skip
 def qr_op(xp: Any, A: Any) -> Any:
     """Orthonormal columns and a triangle whose product is the matrix."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import elimination, singular
+from gradlib.backend import elimination, singular, slopes
 from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
 from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
 from gradlib.core.batched import Batched, refuse_values
@@ -245,7 +245,7 @@ def _by_values(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> tuple[
     return inverse if broken is None else xp.where(broken[..., None, None], nan_of(inverse.dtype), inverse), values
 
 
-@op("other", complex="explicit", A=_pinv_slope, kernels={"out": singular.pseudoinverse})
+@op("other", complex="explicit", A=_pinv_slope, kernels={"out": singular.pseudoinverse, "A": slopes.pinv_slope})
 def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The inverse of matrices on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others."""
     return _by_values(xp, A, atol, rtol, hermitian)[0]
@@ -400,7 +400,7 @@ def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
 
 @op(
     "other", outputs=("solution", "residuals", "rank", "singular_values", "inverse"), differentiable=(0, 1, 4), complex="explicit",
-    A=_fit_slope, B=_fit_slope_of_right, kernels={"out": singular.fitted},
+    A=_fit_slope, B=_fit_slope_of_right, kernels={"out": singular.fitted, "A": slopes.fit_slope},
 )  # fmt: skip
 def lstsq_op(xp: Any, A: Any, B: Any, rtol: Any, driver: str, asks: bool) -> Any:
     """What ``lstsq`` returns, and the pseudoinverse. ``asks``: whether for "gelsd" and "gelss" residuals depend on the rank."""
