@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, on_device_of, row_major_copy
+from gradlib.backend.array import is_array, namespace, on_device_of, row_major_copy
+from gradlib.backend.copying import fill
 from gradlib.backend.scatter import write_along
 from gradlib.core.batched import Batched
 from gradlib.core.modes import global_state, thread_state
@@ -29,11 +30,12 @@ __all__ = ["scatter", "scatter_add", "scatter_reduce"]
 
 def _scattered(operation: Any, name: str, input: Any, dim: int, index: Any, src: Any, *more: Any) -> Any:
     """The common part: check the arguments, and write the part of src that index addresses along ``dim``."""
-    dim = wrap_dim(dim, input.ndim)
+    ndim = input._array.ndim if type(input) is Tensor else input.ndim
+    dim = wrap_dim(dim, ndim)
     index = along(name, input, dim, index)
     src = values_for(name, src, input)
     src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index)
-    if input.ndim:
+    if ndim:
         return operation(input, src, index, dim, *more)
     return without_dimensions(operation(input.reshape((1,)), src, index, dim, *more))
 
@@ -119,27 +121,38 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
-    if reduce in ("sum", "mean"):
-        total = scatter_add(input if include_self else scatter(input, dim, index, 0), dim, index, src)
-        return total if reduce == "sum" else _mean(total, input, dim, index, include_self)
-    neutral = input if include_self else scatter(input, dim, index, _neutral(reduce, input.dtype))
+    return _scattered(_reduced, "scatter_reduce", input, dim, index, src, reduce, include_self)
+
+
+def _reduced(input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    """``scatter_reduce`` of checked arguments."""
+    start = input
+    if not include_self:
+        start = scatter_op(input, values_for("scatter_reduce", _neutral(reduce, input.dtype), input), index, dim)
     if reduce == "prod":
-        return _scattered(multiply_at, "scatter_reduce", neutral, dim, index, src)
-    return _scattered(extreme_at, "scatter_reduce", neutral, dim, index, src, reduce == "amax")
+        return multiply_at(start, src, index, dim)
+    if reduce in ("amax", "amin"):
+        return extreme_at(start, src, index, dim, reduce == "amax")
+    total = scatter_add_op(start, src, index, dim)
+    return total if reduce == "sum" else _mean(total, raw(input), index, dim, include_self)
 
 
-def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> Any:
+def _mean(total: Any, like: Any, index: Any, dim: int, include_self: bool) -> Any:
     """The sums divided by how many elements met; integers round down."""
-    with on_device_of(raw(index)):
-        count = _scattered(scatter_add_op, "scatter_reduce", (ones_like if include_self else zeros_like)(raw(input)), dim, index, 1)
-        count = where(count == 0, 1, count)
-    return div(total, count) if dtypes.is_differentiable(input.dtype) else div(total, count, rounding_mode="floor")
+    places: Any = index._array if type(index) is Tensor else index  # of raw arrays alone nothing is recorded
+    with on_device_of(like):
+        count: Any = namespace(like).zeros(like.shape, like.dtype)
+        if include_self:
+            fill(count, 1)
+        count = scatter_add_op(count, values_for("scatter_reduce", 1, like), places, dim, not global_state.active)
+        count = count if include_self else where(count == 0, 1, count)
+    return div(total, count) if dtypes.is_differentiable(like.dtype) else div(total, count, rounding_mode="floor")
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
     """The neutral element of a reduction."""
-    if reduce == "prod":
-        return 1
+    if reduce in ("sum", "mean", "prod"):
+        return 1 if reduce == "prod" else 0
     if dtype.kind in "iub":
         limits = np.iinfo(dtype if dtype.kind != "b" else np.uint8)
         return int(limits.min if reduce == "amax" else limits.max)
