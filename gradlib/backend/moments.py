@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both.
+"""Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both and of norms.
 
 They serve what those of `gradlib.backend.reducing` serve; half types are computed in float32 and rounded once.
 """
@@ -40,6 +40,13 @@ _KERNELS = {
     {EACH} out[k * inner] = E(factor * ((T(line[k * inner]) - mean) * scale));
 """,
     ),
+    "norm_slope": (
+        "const E* g, bool one, const E* norm",
+        f"""    const T size = T(norm[o]), factor = T(g[one ? 0 : o]);
+    E* const out = z + (line - x);
+    {EACH} {{ const T own = T(line[k * inner]); out[k * inner] = E(size == 0 ? T(0) * own : factor * T(E(own / size))); }}
+""",
+    ),
     "normalised": (
         "T* centre, T* rstd, T eps, const E* weight, const E* bias",
         f"""{_MEAN}{_SQUARES}    const T r = 1 / sqrt(s / count + eps);
@@ -78,7 +85,8 @@ _KERNELS = {
 ``weight``, ``bias``: numbers for each place in a line, or null.
 """
 _FORMATS = {
-    "variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}PP", "normalised_slope": "P?PPP", "normal_products": "P?PP",
+    "variance": "{0}?", "variance_slope": "P?P{0}", "norm_slope": "P?P", "normalised": "PP{0}PP", "normalised_slope": "P?PPP",
+    "normal_products": "P?PP",
 }  # fmt: skip
 
 
@@ -137,6 +145,18 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
     scale = 2 / freedom if freedom else np.inf
     values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale, count, inner, n)
     return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def norm_slope(g: Any, input: Array, norm: Array, axis: Any) -> Array | None:
+    """The gradient for that of the norm over dimensions, zero where that is; None where no kernel serves it."""
+    planned = _planned(input, axis, True)
+    one = None if planned is None else _is_one(g, input, planned[1])
+    if planned is None or one is None or norm.dtype is not input.dtype or not norm._c_contiguous:
+        return None
+    _, n, count, inner = planned
+    out, data = type(input)(input.shape, input.dtype), input.data
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, norm.data.ptr, count, inner, n)
+    return out if _kernel("norm_slope", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
 def _pointer(numbers: Any, like: Array, count: int) -> Any:

@@ -24,11 +24,11 @@ SERVED = {**CTYPES, **EXACT}
 _BETTER = {"max": ">", "min": "<"}
 _FOLDS = {
     "sum": ("+", 0, "v"), "prod": ("*", 1, "v"), "nansum": ("+", 0, "v == v ? v : 0"), "nanmean": ("+", 0, "v == v ? v : 0"),
-    "trapezoid": ("+", 0, "v"),
+    "trapezoid": ("+", 0, "v"), "norm": ("+", 0, "v * v"), "norm_1": ("+", 0, "fabs(v)"),
 }  # fmt: skip
 """By name the sign, what it begins with, and what each element v gives.
 
-The mean without NaN divides by how many are numbers, and the integral takes half of both ends away.
+The mean without NaN divides by how many are numbers, the integral takes half of both ends away, and of squares the root is taken.
 """
 EACH = "for (unsigned k = lane; k < count; k += 32)"
 """The elements of a line that a thread of its warp takes."""
@@ -67,6 +67,8 @@ def source(char: str) -> str:
             counted = f"    by = 0;\n    {EACH} by += {computed}(line[k * inner]) == {computed}(line[k * inner]);\n"
             counted += "    for (int bits = 16; bits; bits /= 2) by += __shfl_xor_sync(0xffffffffu, by, bits);\n"
             made = f"{computed}({ctype}(s))"
+        if name == "norm":
+            made = f"count == 1 ? fabs({computed}(line[0])) : sqrt(s)"  # whose square might overflow
         if name == "trapezoid":
             made = f"s - ({computed}(line[0]) + {computed}(line[(count - 1) * inner])) * {computed}(0.5)"
         kernels.append(
@@ -148,8 +150,8 @@ def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, i
 
 
 def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
-    """The sum ("sum", or the mean), that without NaN ("nansum", "nanmean") or product ("prod") of a CuPy array of floats on the current
-    device, in its dtype.
+    """The sum ("sum", or the mean), that without NaN ("nansum", "nanmean"), product ("prod") or norm ("norm", and "norm_1" of order 1) of a
+    CuPy array of floats on the current device, in its dtype.
 
     Args:
         axis: dimensions counted from 0, a number or a tuple of them; None for all.

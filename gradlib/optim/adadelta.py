@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim import fused
 from gradlib.optim.capturable import counted, factor, rate
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, running_square, zeros_like
 
 
@@ -71,3 +73,9 @@ class Adadelta(Optimizer):
         delta = xp.sqrt(moved._array + eps) / xp.sqrt(square + eps) * g
         running_square(moved, delta, rho)
         descend(value, p, factor(rate(group), p) * delta)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not Adadelta._update or not fused.is_plain(state, group, 3):
+            return None
+        numbers = (*fused.given(group), group["rho"], 1 - group["rho"], group["eps"], float(group["lr"]))
+        return Rule("adadelta", (state["square_avg"]._array, state["acc_delta"]._array), numbers)

@@ -7,6 +7,8 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim import fused
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write
 
 
@@ -69,3 +71,9 @@ class Adagrad(Optimizer):
         write(state["sum"], state["sum"]._array + g * g)
         rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
         descend(value, p, rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not Adagrad._update or not fused.is_plain(state, group, 2):
+            return None
+        rate = float(group["lr"]) / (1 + state["step"] * group["lr_decay"])
+        return Rule("adagrad", (state["sum"]._array,), (*fused.given(group), group["eps"], rate))

@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim import fused
 from gradlib.optim.capturable import counted, factor, rate
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, write, zeros_like
 
 
@@ -69,3 +71,10 @@ class Adamax(Optimizer):
         mean, largest = running_mean(state["exp_avg"], g, b1), state["exp_inf"]
         write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
         descend(value, p, factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not Adamax._update or not fused.is_plain(state, group, 3):
+            return None
+        b1, b2 = group["betas"]
+        rate = float(group["lr"]) / (1 - b1 ** (state["step"] + 1))
+        return Rule("adamax", (state["exp_avg"]._array, state["exp_inf"]._array), (*fused.given(group), 1 - b1, b2, group["eps"], rate))

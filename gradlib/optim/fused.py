@@ -1,7 +1,7 @@
 """Steps of many parameters on a GPU in one launch: the whole rule of an optimiser as one kernel over all of them.
 
-The kernels compute what the rules in `gradlib.optim.adam` and `gradlib.optim.sgd` compute, rounded at the same places, so the bits are the
-same as without. Parameters and gradients stay where they are (`gradlib.backend.several`); the state is joined, as
+The kernels compute what the rules in `gradlib.optim.adam`, `gradlib.optim.sgd` and others compute, rounded at the same places, so the bits
+are the same as without. Parameters and gradients stay where they are (`gradlib.backend.several`); the state is joined, as
 `gradlib.optim.foreach` keeps it. What is not served here takes the other way there: parameters that are not contiguous or not of one real
 dtype, rates and counts that are kept on the device.
 """
@@ -56,8 +56,56 @@ FAMILY = Family({
     g = nesterov != 0 ? g + kept * b : b;
     t.p[k][j] = p - rate * g;""",
     ),
+    "rmsprop": (
+        "T* s_, T sign, T decay, T kept, T share, T epsilon, T rate",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    const T s = s_[i] * kept + g * g * share;
+    s_[i] = s;
+    t.p[k][j] = p - rate * (g / (sqrt(s) + epsilon));""",
+    ),
+    "rmsprop_momentum": (
+        "T* s_, T* b_, T sign, T decay, T kept, T share, T epsilon, T momentum, T rate",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    const T s = s_[i] * kept + g * g * share;
+    const T b = b_[i] * momentum + g / (sqrt(s) + epsilon);
+    s_[i] = s, b_[i] = b;
+    t.p[k][j] = p - rate * b;""",
+    ),
+    "adagrad": (
+        "T* s_, T sign, T decay, T epsilon, T rate",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    const T s = s_[i] + g * g;
+    s_[i] = s;
+    t.p[k][j] = p - rate * (g / (sqrt(s) + epsilon));""",
+    ),
+    "adadelta": (
+        "T* s_, T* d_, T sign, T decay, T kept, T share, T epsilon, T rate",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    const T s = s_[i] * kept + g * g * share, before = d_[i];
+    const T d = sqrt(before + epsilon) / sqrt(s + epsilon) * g;
+    s_[i] = s, d_[i] = before * kept + d * d * share;
+    t.p[k][j] = p - rate * d;""",
+    ),
+    "adamax": (
+        "T* m_, T* l_, T sign, T decay, T mean_share, T kept, T epsilon, T rate",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    const T m = m_[i] + (g - m_[i]) * mean_share, before = kept * l_[i], size = fabs(g) + epsilon;
+    const T l = isnan(before) ? before : isnan(size) ? size : max(before, size);
+    m_[i] = m, l_[i] = l;
+    t.p[k][j] = p - rate * (m / l);""",
+    ),
 })  # fmt: skip
 """Their tables hold parameters and gradients."""
+
+
+def given(group: dict[str, Any]) -> tuple[float, float]:
+    """What every rule begins with: the sign of the gradient, and the weight decay that is added to it."""
+    return -1.0 if group["maximize"] else 1.0, float(group["weight_decay"])
 
 
 def is_plain(state: dict[str, Any], group: dict[str, Any], entries: int) -> bool:

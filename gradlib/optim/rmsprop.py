@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim import fused
 from gradlib.optim.capturable import counted, factor, rate
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, change, check_options, direction, move_mean, move_square, real, zeros_like
 
 
@@ -91,3 +93,13 @@ class RMSprop(Optimizer):
             xp.subtract(p, size * step, out=old)
 
         change(rule, value, p, real(gradient), *[state[name] for name in used])
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        momentum = float(group["momentum"])
+        if type(self)._update is not RMSprop._update or group["centered"] or not fused.is_plain(state, group, 3 if momentum else 2):
+            return None
+        numbers = (*fused.given(group), group["alpha"], 1 - group["alpha"], group["eps"])
+        if not momentum:
+            return Rule("rmsprop", (state["square_avg"]._array,), (*numbers, float(group["lr"])))
+        arrays = state["square_avg"]._array, state["momentum_buffer"]._array
+        return Rule("rmsprop_momentum", arrays, (*numbers, momentum, float(group["lr"])))

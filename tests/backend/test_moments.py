@@ -26,6 +26,8 @@ CASES: dict[str, Callable[..., Any]] = {
     "nansum": lambda x, dim: x.nansum(dim), "nanmean": lambda x, dim: x.nanmean(dim, keepdim=True),
     "trapezoid": lambda x, dim: gradlib.trapezoid(x, dim=dim if isinstance(dim, int) else 1, dx=0.5),
     "layer_norm, affine": lambda x, dim: functional.layer_norm(x, (40,), x[0, 0], x[0, 1]),
+    "norm": lambda x, dim: gradlib.linalg.vector_norm(x, 2, dim), "norm, kept": lambda x, dim: gradlib.linalg.vector_norm(x, 2, dim, True),
+    "norm, 1": lambda x, dim: gradlib.linalg.vector_norm(x, 1, dim),
     "layer_norm": lambda x, dim: functional.layer_norm(x, x.shape[1:] if isinstance(dim, tuple) else x.shape[2:]),
 }  # fmt: skip
 
@@ -34,6 +36,8 @@ def drawn(name: str) -> Any:
     """Numbers among which one line over the last dimension is all the same."""
     host = np.random.default_rng(11).normal(size=(3, 7, 40))
     host[1, 2] = 0.5
+    if name.startswith("norm"):
+        host[2, 3] = 0
     if name.startswith("nan"):
         host[host > 1.5], host[0, 3] = np.nan, np.nan
     return host
@@ -113,3 +117,11 @@ def test_a_kernel_gives_the_value_and_the_gradient(name, monkeypatch):
         monkeypatch.setattr(cupy, name, None)
     made = case(x, -1)
     assert [made.tolist(), gradlib.autograd.grad(made, x, weights)[0].tolist()] == before
+
+
+def test_norms_of_one_element_do_not_overflow():
+    x = gradlib.tensor([[1e30], [-1e-30]], device="cuda", requires_grad=True)
+    made = gradlib.linalg.vector_norm(x, 2, 1)
+    assert made.tolist() == x.detach().abs()[:, 0].tolist()
+    made.sum().backward()
+    assert x.grad.tolist() == [[1], [-1]]

@@ -179,6 +179,8 @@ def test_large_parameters_are_joined_only_where_it_is_asked_for():
     [
         ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("SGD", {"momentum": 0.9, "dampening": 0.3}),
         ("Adam", {"weight_decay": 0.1, "maximize": True}), ("AdamW", {"lr": 0.1, "weight_decay": 0.3}),
+        ("RMSprop", {"weight_decay": 0.1, "maximize": True}), ("RMSprop", {"momentum": 0.9}), ("Adagrad", {"lr_decay": 0.1}),
+        ("Adadelta", {"weight_decay": 0.1}), ("Adamax", {"weight_decay": 0.1}),
     ],
 )  # fmt: skip
 def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monkeypatch):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, moments
 from gradlib.backend.array import Namespace
+from gradlib.backend.reducing import folded
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -55,7 +56,23 @@ def norm_slope(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
     return g * where_op(nothing, 0.0, sgn(input) * share ** (ord - 1))
 
 
-@op("other", keyword_only=("dtype",), complex="explicit", method=False, input=norm_slope)
+def _slope_on_device(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    if ord != 2:
+        return None
+    return moments.norm_slope(g, input, out, dim if dim is None or type(dim) is int else axes(input.ndim, dim))
+
+
+def _on_device(input: Any, ord: float, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    if (ord != 2 and ord != 1) or dtype is not None:
+        return None
+    axis = dim if dim is None or type(dim) is int else axes(input.ndim, dim)
+    return folded("norm", input, axis, keepdim) if ord == 2 else folded("norm_1", input, axis, keepdim)
+
+
+@op(
+    "other", keyword_only=("dtype",), complex="explicit", method=False, input=norm_slope,
+    kernels={"out": _on_device, "input": _slope_on_device},
+)  # fmt: skip
 def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The ``ord``-norm of the elements over ``dim``: (sum |x|^ord)^(1/ord), the largest or smallest |x| for ±inf, their number for 0.
 
