@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, cupy, device_array
+from gradlib.backend.array import Array, assign, cupy
 from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.vectorised.half import cast_half
 
 PARTS = 8
 """The most arrays that one launch joins."""
@@ -232,8 +233,10 @@ def _cast(source: str, target: str) -> Kernel:
 
 
 def cast(array: Array, dtype: np.dtype) -> Array | None:
-    """``array.astype(dtype)`` of a CuPy array in C's order; None where no kernel serves it, as for NumPy's."""
-    if isinstance(array, (np.ndarray, np.generic)) or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+    """``array.astype(dtype)`` of an array in C's order; None where neither a kernel serves it nor, for NumPy's, what `half` has."""
+    if isinstance(array, (np.ndarray, np.generic)):
+        return cast_half(array, dtype)
+    if not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return None
     source, target, data = array.dtype.char, dtype.char, array.data
     if source not in _NAMES or target not in _NAMES:
@@ -244,5 +247,5 @@ def cast(array: Array, dtype: np.dtype) -> Array | None:
 
 def converted(array: Any, dtype: Any) -> Any:
     """``array.astype(dtype)``."""
-    made = cast(array, dtype) if isinstance(dtype, np.dtype) and type(array) is device_array() else None
+    made = cast(array, dtype) if isinstance(dtype, np.dtype) else None
     return array.astype(dtype) if made is None else made

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, copy, device_array, device_index, is_cupy, on_device_of
+from gradlib.backend.copying import converted
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
 from gradlib.backend.reducing import summed
@@ -502,7 +503,7 @@ def fit(d: Any, target: Node, source: Node) -> Any:
         if d.dtype.kind == "c" and target.dtype.kind != "c":
             d = d.real
         if d.dtype != target.dtype:
-            d = d.to(target.dtype) if isinstance(d, Tensor) else d.astype(target.dtype)
+            d = d.to(target.dtype) if isinstance(d, Tensor) else converted(d, target.dtype)
     return d
 
 

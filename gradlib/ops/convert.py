@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, copy as array_copy, device_index, move, pinned_copy
 from gradlib.backend.copying import cast
 from gradlib.backend.device import device as Device, resolve
@@ -39,11 +39,9 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         input = input.real
-    if dtype is dtypes.float16 and vectorised.fits(input):
-        made = vectorised.to_half(input)
-    else:
-        made = cast(input, dtype)
-        made = input.astype(dtype, "C" if 0 in input.strides else "K") if made is None else made
+    made = cast(input, dtype)
+    if made is None:
+        made = input.astype(dtype, "C" if 0 in input.strides else "K")
     return made if place == source else move(made, place)
 
 

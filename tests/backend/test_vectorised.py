@@ -227,7 +227,18 @@ def test_float16_has_the_bits_of_numpys_cast_at_every_number_between_two_and_bes
     between = (finite[1:] + finite[:-1]) / 2
     cases = [np.nextafter(x, to) for x in (finite, between) for to in np.array([-math.inf, math.inf], np.float32)]
     for x in (*cases, finite, between, -finite, halves, np.geomspace(1e-45, 3e38, 5000).astype(np.float32)):
-        assert vectorised.to_half(x).tobytes() == x.astype(np.float16).tobytes()
+        long = np.resize(x, 1 << 17)
+        assert vectorised.cast_half(long, gradlib.float16).tobytes() == long.astype(np.float16).tobytes()
+
+
+@pytest.mark.nonfinite
+def test_float32_has_the_bits_of_numpys_cast_of_every_float16() -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    for x in (every, every[np.isfinite(every)]):
+        assert vectorised.cast_half(x, gradlib.float32).tobytes() == x.astype(np.float32).tobytes()
+    assert vectorised.cast_half(every[:100], gradlib.float32) is None
+    assert vectorised.cast_half(every.reshape(256, 256).T, gradlib.float32) is None
+    assert vectorised.cast_half(every, gradlib.float64) is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

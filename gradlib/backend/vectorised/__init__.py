@@ -33,7 +33,7 @@ from gradlib.backend.vectorised.exponential import (
     logaddexp as logaddexp,
     sinh as sinh,
 )
-from gradlib.backend.vectorised.half import to_half as to_half
+from gradlib.backend.vectorised.half import cast_half as cast_half
 from gradlib.backend.vectorised.logistic import (
     cross_entropy_with_logits as cross_entropy_with_logits,
     elu as elu,

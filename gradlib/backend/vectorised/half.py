@@ -1,16 +1,19 @@
-"""Rounding to float16."""
+"""Rounding to float16, and float32 of float16."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.vectorised.blocks import blocks, row, within
+from gradlib.backend.vectorised.blocks import blocks, fits, row, within
 
 _MANY = 1 << 13  # elements: below, NumPy's own loop takes less time
 _OVERFLOW = 65520  # from here on a number is infinite in float16
 _EXPONENT = np.array(0x7F800000, np.int32)
 _GRID = np.array((13 << 23) + (1 << 22) + 1536, np.int32)
+_INFINITE = 0x7C00 << 1  # the digits of float16's infinity, without the sign
+_SIGN_AND_DIGITS = np.array(-0x70002000, np.int32)
+_UNIT = np.array(2.0**112, np.float32)
 
 
 def _to_half(x: Array, out: Array) -> None:
@@ -37,6 +40,21 @@ def _to_half(x: Array, out: Array) -> None:
     made |= sign
 
 
-def to_half(array: Array) -> Array:
-    """``array.astype(float16)``, of an array that `fits`."""
-    return blocks(_to_half, array, dtype=np.float16) if array.size >= _MANY else array.astype(np.float16)
+def _of_half(x: Array, out: Array) -> None:
+    """float32 of float16, exactly: its digits, moved to where float32 has them, are the number divided by 2**112."""
+    digits = x.view(np.uint16) << 1
+    if digits.item(digits.argmax()) >= _INFINITE:  # or NaN
+        out[...] = x
+        return
+    bits = out.view(np.int32)
+    bits[...] = x.view(np.int16)
+    bits <<= 13
+    bits &= _SIGN_AND_DIGITS  # the sign is repeated in between
+    out *= _UNIT
+
+
+def cast_half(array: Array, dtype: np.dtype) -> Array | None:
+    """``array.astype(dtype)`` from float32 to float16 or back; None for other dtypes, and where NumPy's own loop takes less time."""
+    if array.size < _MANY or array.dtype.char + dtype.char not in ("fe", "ef") or not fits(array, "fe"):
+        return None
+    return blocks(_to_half if dtype.char == "e" else _of_half, array, dtype=dtype)
