@@ -482,13 +482,6 @@ def address(array: Array) -> int:
     return array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
 
 
-def accumulate(name: str, array: Array, axis: int) -> Array:
-    """The running fold of an associative ufunc: ``np.NAME.accumulate(array, axis)``, which CuPy lacks."""
-    if isinstance(array, np.ndarray):
-        return getattr(np, name).accumulate(array, axis=axis)
-    return running_fold(getattr(cupy(), name), array, axis)
-
-
 def running_fold(function: Callable[[Array, Array], Array], array: Array, axis: int) -> Array:
     """Element i is the fold of elements 0 to i along ``axis``. Each step doubles how many they hold, so there are log2(size) steps.
 

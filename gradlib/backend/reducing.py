@@ -15,6 +15,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.lines import MANY, reduced
 
 LONGEST = 1024
 """The most elements that are reduced to one: a warp does it, of which longer ones would take more time than CuPy's blocks."""
@@ -210,6 +211,8 @@ def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> 
 def largest(array: Array, axis: int, keepdims: bool = True) -> Array:
     """The largest elements along a dimension (from 0), NaN where there is one; at less cost than the array's method."""
     if type(array) is np.ndarray:
+        if array.size >= MANY:
+            return reduced(np.maximum, array, axis, keepdims)
         reduce: Any = np.maximum.reduce  # of which the overloads ask for a literal
         return reduce(array, axis=axis, keepdims=keepdims)
     made = None if isinstance(array, np.ndarray) else extreme("max", array, axis, keepdims, False)

@@ -23,6 +23,11 @@ def has_rows(array: Any) -> bool:
     return type(array) is np.ndarray and array.size >= _MANY and array.ndim > 1 and array.shape[-1] >= _ROW
 
 
+def makes_rows(column: Any, line: Any) -> bool:
+    """Whether a number for each row and a row make such an array of NumPy's."""
+    return line.size >= _ROW and type(line) is np.ndarray and column.size * line.size >= _MANY
+
+
 def by_rows(function: Callable[..., Any], *args: Any) -> Any:
     """``function(*args)``, in which NumPy computes with rows where they lie."""
     before = np.setbufsize(_BUFFER)

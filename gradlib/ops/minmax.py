@@ -12,6 +12,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
 from gradlib.backend.flat_index import take_along_axis
+from gradlib.backend.lines import reduced
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -50,8 +51,7 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
         places += _begins(input.shape, places.shape)
         return input.reshape(-1)[places]
     if xp is np:
-        reduce: Any = (np.maximum if name == "max" else np.minimum).reduce  # of which the overloads ask for a literal
-        return reduce(input, axis=axis, keepdims=keepdim)
+        return reduced(np.maximum if name == "max" else np.minimum, input, axis, keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
 
 

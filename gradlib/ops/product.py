@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
+from gradlib.backend.rows import by_rows, makes_rows
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -309,7 +311,8 @@ def outer(input: Any, vec2: Any) -> Any:
     """
     if not _have_ranks(input, 1, vec2, 1):
         _ranks("outer", input=(input, 1), vec2=(vec2, 1))
-    return reshape(input, (-1, 1)) * vec2
+    column = reshape(input, (-1, 1))
+    return by_rows(operator.mul, column, vec2) if makes_rows(raw(input), raw(vec2)) else column * vec2
 
 
 # ---- added to something -------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.kernel_text import CTYPES, WHOLE
+from gradlib.backend.lines import reduced
 from gradlib.backend.mask import masked
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
+from gradlib.backend.rows import by_rows
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -333,6 +335,23 @@ def _side_by_side(input: Any) -> Any:
     return np.concatenate((made, line[whole:])) if whole < line.size else made
 
 
+def _product_of_rows(rows: Any) -> Any:
+    """The product of each row, but for rounding: as long as rows are long, their halves are multiplied by each other."""
+    made = np.empty(len(rows), rows.dtype)
+    count = max(1, _AT_ONCE // rows.shape[1])
+    for begin in range(0, len(rows), count):
+        part = rows[begin : begin + count]
+        while part.shape[1] > _NARROW:
+            half, odd = divmod(part.shape[1], 2)
+            product = part[:, :half] * part[:, half : 2 * half]
+            if odd:
+                product[:, 0] *= part[:, -1]
+            part = product
+        np.multiply.reduce(part.T.copy(), axis=0, out=made[begin : begin + count])
+    return made
+
+
+_AT_ONCE, _NARROW = 1 << 18, 128  # elements of the rows that are in work at once, and the length from which these are multiplied one by one
 _LONG, _LARGE = 1 << 13, 1 << 16  # elements from which rows take less time, and from which long ones do
 _ROW, _LONG_ROW = 512, 2048
 
@@ -357,6 +376,11 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
         axis = None
     if axis is None and not keepdim and input.size >= _LONG and type(input) is np.ndarray and input.dtype.char in "fd":
         input = _side_by_side(input)
+    if axis is not None and type(input) is np.ndarray and input.dtype.char in "fd":
+        if axis < input.ndim - 1 or input.shape[-1] <= _NARROW or input.size < _LARGE:
+            return row_major(reduced(np.multiply, input, axis, keepdim))
+        made = by_rows(_product_of_rows, input.reshape(-1, input.shape[-1])).reshape(input.shape[:-1])
+        return made[..., None] if keepdim else made
     return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)
 
 
@@ -369,8 +393,7 @@ def _asked(xp: Namespace, name: str, input: Any, dim: Any, keepdim: bool) -> Any
     if dim is None or dim not in ((), []):
         axis = axes(input.ndim, dim)
         if xp is np:
-            reduce: Any = (np.logical_and if name == "all" else np.logical_or).reduce  # of which the overloads ask for a literal
-            truth = row_major(reduce(truth, axis=axis, keepdims=keepdim))
+            truth = row_major(reduced(np.logical_and if name == "all" else np.logical_or, truth, axis, keepdim))
         elif (made := extreme("max" if name == "any" else "min", truth, axis, keepdim, False)) is not None:
             truth = made[0]
         else:
@@ -427,7 +450,8 @@ def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
         tensor([1, 2])
     """
     if xp is np and dim is None:
-        return np.array(np.count_nonzero(input), dtypes.int64)
+        compared = input.size >= _MANY and input.dtype.kind in "fc"  # NumPy counts bools many at once, floats one by one
+        return np.array(np.count_nonzero(input != 0 if compared else input), dtypes.int64)
     return total(xp, input if input.dtype.kind == "b" else input != 0, dim, False)
 
 

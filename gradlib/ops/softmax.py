@@ -158,7 +158,8 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
     x = input.astype(dtypes.float32 if dtype.itemsize == 2 else dtype, copy=False)
     chosen = axes(x.ndim, dim)
     if x.size:
-        top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)
+        real = x.real if dtype.kind == "c" else x
+        top = largest(real, chosen) if xp is np else real.max(axis=chosen, keepdims=True)
         top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
         made = x - top
         made = xp.exp(made, made) if made.ndim else xp.exp(made)  # NumPy makes no array of 0-d ones
