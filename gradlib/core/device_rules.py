@@ -19,10 +19,12 @@ from typing import Any
 
 from gradlib.backend import formulas, quotient
 from gradlib.backend.array import cupy
+from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
 from gradlib.core.declaration import Op
 from gradlib.core.symbols import in_one_launch
+from gradlib.core.tensor import Tensor
 
 _BINARY: dict[type, tuple[str, Any]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
@@ -44,7 +46,13 @@ def operators() -> dict[str, Callable[..., Any]]:
     """By name, what stands for the operators."""
     made: dict[str, Callable[..., Any]] = {_MARK + name: of_two(name, theirs) for name, theirs in _BINARY.values()}
     made |= {f"{_MARK}{name}_in_place": _in_place(name, theirs) for name, theirs in _IN_PLACE.items()}
-    return made | {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted, f"{_MARK}array": cupy().ndarray}
+    made |= {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted, f"{_MARK}array": cupy().ndarray}
+    return made | {f"{_MARK}matmul": _product}
+
+
+def _product(a: Any, b: Any) -> Any:
+    """``a @ b``, also while a CUDA graph is captured, when CuPy refuses cuBLAS."""
+    return a @ b if capturing.capture is None or isinstance(a, Tensor) or isinstance(b, Tensor) else kernels.product(a, b)
 
 
 def _in_place(name: str, theirs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -92,6 +100,8 @@ class _Calls(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
+        if isinstance(node.op, ast.MatMult):
+            return ast.copy_location(ast.Call(_named("matmul"), [node.left, node.right], []), node)
         return _call(type(node.op), node, node.left, node.right)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:

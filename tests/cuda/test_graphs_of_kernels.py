@@ -217,3 +217,18 @@ def test_a_network_trains_within_a_graph() -> None:
     for _ in range(60):
         g.replay()
     assert loss.item() < first / 4
+
+
+@pytest.mark.parametrize("name", ["inv", "eigvalsh", "svdvals", "solve"])
+def test_gradients_of_small_decompositions_are_captured(name: str) -> None:
+    x = (gradlib.randn(2, 3, 3, device="cuda") + 3 * gradlib.eye(3, device="cuda")).requires_grad_()
+    more = [gradlib.ones(2, 3, 2, device="cuda")] if name == "solve" else []
+
+    def slope() -> gradlib.Tensor:
+        return gradlib.autograd.grad(getattr(gradlib.linalg, name)(x, *more).square().sum(), x)[0]
+
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        captured = slope()
+    g.replay()
+    np.testing.assert_allclose(captured.cpu().numpy(), slope().cpu().numpy(), rtol=1e-4, atol=1e-4)
