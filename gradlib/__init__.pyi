@@ -3054,7 +3054,7 @@ def randperm(n: _int, *, generator: Generator | None = None, dtype: _DType | Non
     """
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, row-major; a view where the memory allows it.
+    """All elements in one dimension, row-major; a view where they are contiguous, else a copy.
 
     Args:
         input: any shape and dtype.

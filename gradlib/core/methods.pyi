@@ -1261,7 +1261,7 @@ class Methods:
         """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_."""
 
     def ravel(self) -> Tensor:
-        """All elements in one dimension, row-major; a view where the memory allows it."""
+        """All elements in one dimension, row-major; a view where they are contiguous, else a copy."""
 
     @property
     def real(self) -> Tensor: ...

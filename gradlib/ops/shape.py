@@ -25,6 +25,7 @@ from gradlib.core.modes import global_state, lower
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, raw, wrap
 from gradlib.core.writes import refuse_inference
+from gradlib.ops.copies import contiguous
 from gradlib.ops.dims import WHOLE, sized_method, sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
@@ -162,7 +163,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @composite
 def ravel(input: Any) -> Any:
-    """All elements in one dimension, row-major; a view where the memory allows it.
+    """All elements in one dimension, row-major; a view where they are contiguous, else a copy.
 
     Args:
         input: any shape and dtype.
@@ -171,7 +172,7 @@ def ravel(input: Any) -> Any:
         >>> gradlib.ravel(gradlib.tensor([[1, 2], [3, 4]]))
         tensor([1, 2, 3, 4])
     """
-    return reshape(input, (-1,))
+    return reshape(contiguous(input), (-1,))
 
 
 @composite

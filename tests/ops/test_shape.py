@@ -329,3 +329,15 @@ def test_one_complex_number_hands_its_gradient_to_its_parts() -> None:
     x = gradlib.tensor([1.0, 1.0], requires_grad=True)
     gradlib.view_as_complex(x).acos().real.backward()
     assert x.grad.tolist() == pytest.approx([-0.5689, 0.3516], abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [lambda x: x[:, :1], lambda x: x.expand(2, 2, 3), lambda x: x.t(), lambda x: x[0][::2]])
+def test_ravel_copies_what_is_not_contiguous(make) -> None:
+    """As in torch, also where a view of one dimension could be had."""
+    x = gradlib.zeros(2, 3)
+    made = make(x[:1].expand(2, 3)).ravel()
+    assert made.is_contiguous()
+    made.fill_(1)
+    assert not x.any()
+    x.ravel()[0] = 1
+    assert x[0, 0] == 1
