@@ -23,13 +23,16 @@ __all__ = [
 
 
 @public
-def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """The norm of all tensors as if they were one vector, on the first one's device; the host does not wait for it.
 
     Args:
         tensors: one, or several of any shapes.
         norm_type: of the norm, inf included.
         error_if_nonfinite: refuse a norm that is NaN or infinite, for which the host waits.
+        foreach: for compatibility; there is one way.
     Returns: a 0-d Tensor; 0 for no tensors.
     Raises: RuntimeError as above.
     Source: torch.nn.utils.get_total_norm.
@@ -51,8 +54,9 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
 
 @public
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
-) -> Tensor:
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:  # fmt: skip
     """Scale the gradients in place so that their norm together is at most ``max_norm``. The host does not wait.
 
     Args:
@@ -60,6 +64,7 @@ def clip_grad_norm_(
         max_norm: the largest norm.
         norm_type: of the norm, inf included.
         error_if_nonfinite: refuse a norm that is NaN or infinite.
+        foreach: for compatibility; there is one way.
     Returns: the norm before, a 0-d Tensor.
     Raises: RuntimeError as above.
     Source: torch.nn.utils.clip_grad_norm_.
@@ -79,13 +84,14 @@ def clip_grad_norm_(
 
 
 @public
-def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by ``max_norm / total_norm`` where that is below 1, for a norm that is known already.
 
     Args:
         parameters: one tensor, or several.
         max_norm: the largest norm.
         total_norm: of `get_total_norm`.
+        foreach: for compatibility; there is one way.
     Source: torch.nn.utils.clip_grads_with_norm_.
     Example:
         >>> x = gradlib.zeros(2, requires_grad=True)
@@ -99,12 +105,13 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
 
 
 @public
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of the gradients in place to [-clip_value, clip_value].
 
     Args:
         parameters: one tensor, or several; those without a gradient are left out.
         clip_value: the largest magnitude.
+        foreach: for compatibility; there is one way.
     Source: torch.nn.utils.clip_grad_value_.
     Example:
         >>> x = gradlib.zeros(2, requires_grad=True)

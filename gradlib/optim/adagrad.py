@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim import fused
 from gradlib.optim.fused import Rule
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, real, write
 
 
 class Adagrad(Optimizer):
@@ -60,13 +60,22 @@ class Adagrad(Optimizer):
         defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": start}
         options = {"maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}
         super().__init__(params, {**defaults, **options})
+        for group in self.param_groups:
+            for value in group["params"]:
+                self._begin(value, group)
+
+    def _begin(self, value: Tensor, group: Group) -> None:
+        with on_device_of(value._array):
+            p = real(value._array)
+            start = namespace(p).full(p.shape, group["initial_accumulator_value"], p.dtype)
+        self.state[value].update(step=0, sum=wrap(start))
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
         p, g = descent(value, gradient, group)
         state = self.state[value]
         if not state:
-            state.update(step=0, sum=wrap(xp.full(p.shape, group["initial_accumulator_value"], p.dtype)))
+            self._begin(value, group)
         state["step"] += 1
         write(state["sum"], state["sum"]._array + g * g)
         rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])

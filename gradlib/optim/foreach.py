@@ -48,10 +48,11 @@ class Joined:
         self.ends = np.cumsum([value._array.size for value in values]).tolist()
         self.state: State = {}
         """The state of all."""
-        for name, item in states[0].items():
-            self.state[name] = item if name in NUMBERS else self._joined([state[name]._array for state in states])
         self.given: list[list[tuple[str, Tensor]]] = []
-        self._give()
+        with on_device_of(values[0]._array):
+            for name, item in states[0].items():
+                self.state[name] = item if name in NUMBERS else self._joined([state[name]._array for state in states])
+            self._give()
 
     def is_current(self, values: Sequence[Tensor], states: dict[Tensor, State]) -> bool:
         """Whether these are the parameters, as they were, and nobody has put anything else into their states."""

@@ -79,6 +79,10 @@ class LBFGS(Optimizer):
             return self._iterate(closure)
 
     def _iterate(self, closure: Closure) -> Any:
+        if len(self.param_groups) != 1:
+            raise AssertionError(
+                f"Expected exactly one param_group, but got {len(self.param_groups)}: LBFGS steps all its parameters as one"
+            )
         group = self.param_groups[0]
         state = self.state[group["params"][0]]
         state.setdefault("func_evals", 0)

@@ -102,6 +102,10 @@ class Optimizer:
         taken = {id(value) for other in self.param_groups for value in other["params"]}
         if any(id(value) in taken for value in entries):
             raise ValueError("some parameters appear in more than one parameter group")
+        if any(("param_names" in group) != ("param_names" in other) for other in self.param_groups):
+            raise ValueError(
+                "all optimizer param groups should be with/without names: give (name, parameter) pairs in all of them, or in none"
+            )
         for name, default in self.defaults.items():
             group.setdefault(name, default)
         _check_choices(group)

@@ -60,7 +60,7 @@ class Rprop(Optimizer):
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
-        p, g = descent(value, gradient, group)
+        p, g = descent(value, gradient, {**group, "weight_decay": 0})  # which is no option of this method
         (shrink, grow), (shortest, longest) = group["etas"], group["step_sizes"]
         state = self.state[value]
         if not state:

@@ -130,3 +130,15 @@ def test_gradients_on_a_device_are_clipped_by_one_launch_with_the_same_bits(name
     expected = [value.grad * factor if name == "scale" else value.grad.clamp(-1.25, 1.25) for value in many(130)]
     for each in found:
         np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in each]), np.concatenate([host(x).ravel() for x in expected]))
+
+
+@pytest.mark.parametrize("foreach", [None, True, False])
+def test_foreach_is_taken_and_changes_nothing(foreach: bool | None) -> None:
+    x = gradlib.zeros(2, requires_grad=True)
+    x.grad = gradlib.tensor([3.0, 4.0])
+    assert get_total_norm([x.grad], foreach=foreach).item() == 5
+    assert clip_grad_norm_([x], 2.5, foreach=foreach).item() == 5
+    np.testing.assert_allclose(host(x.grad), [1.5, 2.0], rtol=1e-5)
+    clip_grads_with_norm_([x], 1.25, gradlib.tensor(2.5), foreach=foreach)
+    clip_grad_value_([x], 0.75, foreach=foreach)
+    np.testing.assert_allclose(host(x.grad), [0.75, 0.75], rtol=1e-5)

@@ -366,13 +366,41 @@ def test_zero_grad_drops_or_zeroes():
 def test_groups_have_their_own_options_and_can_be_added():
     a, b = leaf([1.0]), leaf([1.0])
     optimiser = optim.SGD([("first", a)], lr=0.1)
-    optimiser.add_param_group({"params": b, "lr": 0.5})
-    assert optimiser.param_groups[0]["param_names"] == ["first"]
+    with pytest.raises(ValueError, match="all optimizer param groups should be with/without names"):
+        optimiser.add_param_group({"params": b, "lr": 0.5})
+    optimiser.add_param_group({"params": [("second", b)], "lr": 0.5})
+    assert [group["param_names"] for group in optimiser.param_groups] == [["first"], ["second"]]
     (a.sum() + b.sum()).backward()
     optimiser.step()
     np.testing.assert_allclose([host(a)[0], host(b)[0]], [0.9, 0.5])
     assert "lr: 0.5" in repr(optimiser)
     assert repr(optimiser).startswith("SGD (")
+
+
+def test_an_option_that_the_method_does_not_have_changes_nothing():
+    a, b = leaf([1.0, -2.0]), leaf([1.0, -2.0])
+    for x, options in ((a, {}), (b, {"weight_decay": 0.5})):
+        optimiser = optim.Rprop([{"params": [x], **options}], lr=0.1)
+        for factor in (1.0, -3.0, 2.0):
+            x.grad = gradlib.tensor([0.01, -0.2], dtype=gradlib.float64) * factor
+            optimiser.step()
+    np.testing.assert_array_equal(host(b), host(a))
+
+
+def test_lbfgs_steps_one_group():
+    x = leaf([1.0])
+    optimiser = optim.LBFGS([x])
+    optimiser.add_param_group({"params": [leaf([2.0])]})
+    with pytest.raises(AssertionError, match="Expected exactly one param_group, but got 2"):
+        optimiser.step(closure_of(optimiser, x))
+    assert x.item() == 1
+
+
+def test_the_sums_of_adagrad_are_there_before_the_first_step():
+    x = leaf([1.0, 2.0])
+    state = optim.Adagrad([x], initial_accumulator_value=0.5).state[x]
+    assert state["sum"].tolist() == [0.5, 0.5]
+    assert state["step"] == 0
 
 
 def test_a_step_is_outside_the_graph_and_counts_as_a_write():
