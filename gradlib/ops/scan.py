@@ -114,7 +114,7 @@ def cumsum_from_end(xp: Namespace, input: Any, dim: int) -> Any:
         return _by_rows("cumsum", input, from_end=True)
     if xp is not np and (made := scanning.running("sum", input, wrap_dim(dim, input.ndim), from_end=True)) is not None:
         return made[0].astype(input.dtype, copy=False)
-    return xp.flip(_running(xp, "cumsum", xp.flip(input, dim), dim, None), dim)
+    return xp.ascontiguousarray(xp.flip(_running(xp, "cumsum", xp.flip(input, dim), dim, None), dim))  # no tensor has steps backwards
 
 
 # ---- products -----------------------------------------------------------------------------------------------------------------

@@ -220,3 +220,12 @@ def test_scans_of_large_arrays_are_those_of_their_lines(shape: tuple[int, int]) 
                 assert np.array_equal(host(whole.indices), np.stack([host(line.indices) for line in lines]))
                 whole, lines = whole.values, [line.values for line in lines]
             assert np.array_equal(host(whole), np.stack([host(line) for line in lines]), equal_nan=True)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_the_gradient_of_a_running_sum_is_contiguous(shape: tuple[int, ...], create_graph: bool) -> None:
+    x = gradlib.ones(shape, requires_grad=True)
+    (g,) = gradlib.autograd.grad(x.cumsum(-1).sum(), x, create_graph=create_graph)
+    assert g.is_contiguous()
+    assert g.as_strided((2,), (1,)).tolist() == [3, 2]
