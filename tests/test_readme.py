@@ -38,10 +38,15 @@ def test_scripts_and_extras_it_names_exist() -> None:
     scripts = re.findall(r"\bci/\w+\.\w+", README)
     assert "ci/test.sh" in scripts
     assert all((ROOT / name).is_file() for name in scripts)
-    extras = set(re.findall(r"\[(\w+)\]'", README))
-    known = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert extras <= set(known)
-    assert "plot" in extras
+    known = set(re.findall(r"^(\w+) = \[", _optional_dependencies(), re.MULTILINE))
+    assert set(re.findall(r"\[(\w+)\]'", README)) - {"NAME"} <= known
+    rows = README.split("| extra | for |")[1].split("\n\n")[0].splitlines()
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1] if row else "")} == known
+
+
+def _optional_dependencies() -> str:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return project.split("[project.optional-dependencies]")[1].split("\n[")[0]
 
 
 def test_its_packages_are_those_that_exist() -> None:
