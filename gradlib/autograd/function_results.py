@@ -42,7 +42,14 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
         return made
     several = isinstance(made, tuple)
     results = made if several else (made,)
-    inputs = set(map(id, arguments))
+    placed = _place_each(node, recording, set(map(id, arguments)), results, dirty, constant)
+    return placed if several else placed[0]
+
+
+def _place_each(
+    node: FunctionNode, recording: bool, inputs: set[int], results: tuple[Any, ...], dirty: dict[int, Tensor], constant: dict[int, Tensor]
+) -> tuple[Any, ...]:
+    """``place_in_graph`` of any results. By identity, ``inputs`` is what forward received, ``dirty`` what it wrote."""
     if constant:
         node.constant = tuple(i for i, r in enumerate(results) if id(r) in constant)
     if dirty:
@@ -72,7 +79,7 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
         else:
             place = node if single else Output(node, index, result._array.shape, result._array.dtype)
             placed.append(_with_gradient(node, place, result, key in inputs, key in dirty, single))
-    return tuple(placed) if several else placed[0]
+    return tuple(placed)
 
 
 _NONE: dict[int, Tensor] = {}

@@ -68,11 +68,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                 return input
             elif _fits(array, values):
                 with counted(input), on_device_of(array):
-                    on_device: Any = device_function(ufunc, array.dtype.kind)
-                    if isinstance(on_device, namespace(array).ufunc):
-                        on_device(array, *values, out=array)
-                    else:  # one that is not CuPy's own
-                        assign(array, ..., on_device(array, *values))
+                    _write_on_device(ufunc, array, values)
                 return input
         if op.device_into is not None and is_written_on_device(op.device_into, input, args, kwargs):
             return input
@@ -171,6 +167,15 @@ def is_plain_on_device(target: Any, given: Iterable[Any]) -> bool:
         elif kind is not bool and kind is not str and value is not None:
             operands.append(value)
     return _unrecorded(target, operands) and on_current_device(target._array)
+
+
+def _write_on_device(name: str, array: Array, values: list[Any]) -> None:
+    """Write what a function of NumPy's name gives of a CuPy array and values into that array."""
+    on_device: Any = device_function(name, array.dtype.kind)
+    if isinstance(on_device, namespace(array).ufunc):
+        on_device(array, *values, out=array)
+    else:  # one that is not CuPy's own
+        assign(array, ..., on_device(array, *values))
 
 
 def _fits(array: Array, values: list[Any]) -> bool:

@@ -439,13 +439,6 @@ def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = Fal
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
-def _stored_on_device(target: Array, places: Sequence[Any] | None, values: Any) -> bool:
-    """``target[places] = values`` of a CuPy array by a kernel or a copy, where one serves it; ``places``: None for all of target."""
-    if places is not None:
-        return placing.put(target, places, values)
-    return filled(target, values) if type(values) is float or type(values) is int else moved(target, values) or placed(target, values)
-
-
 def _put_where(target: Array, mask: Array, value: Any) -> bool:
     """``target[mask] = number`` of a CuPy array, without asking how many elements that are. Returns: whether it was done."""
     if mask.shape != target.shape[: mask.ndim]:
@@ -526,6 +519,30 @@ def _unrecorded(target: Tensor, value: Any) -> bool:
     return target._node is None and getattr(value, "_node", None) is None and (target._meta is None or target._meta.view is None)
 
 
+def _write_region(input: Tensor, region: Array, gather: list[Any] | None, values: Any) -> None:
+    """Write a tensor's memory: all of a region, or its elements at the indices ``gather``; the write is counted."""
+    if 0 in region.strides or (isinstance(region, np.ndarray) and not region.flags.writeable):
+        refuse_memory(region, _WRITE)
+    places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
+    written = values._array if isinstance(values, Tensor) else values
+    try:
+        if type(region) is np.ndarray:
+            done = False
+        elif places is not None:
+            done = placing.put(region, places, written)
+        elif type(written) is float or type(written) is int:
+            done = filled(region, written)
+        else:
+            done = moved(region, written) or placed(region, written)
+        if not done:
+            _store(region, places or (), written)
+    except BaseException as error:
+        if has_begun(error):
+            input.version.bump()
+        raise
+    input.version.bump()
+
+
 def setitem(input: Tensor, key: Any, value: Any) -> None:
     """``input[key] = value``, in place: gradients flow to value and to what input keeps.
 
@@ -549,18 +566,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         unrecorded = _unrecorded(input, value)
         whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)
         if unrecorded or (gather is None and not whole and is_part_recordable(input)):
-            if 0 in region.strides or (isinstance(region, np.ndarray) and not region.flags.writeable):
-                refuse_memory(region, _WRITE)
-            places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
-            written = values._array if isinstance(values, Tensor) else values
-            try:
-                if type(region) is np.ndarray or not _stored_on_device(region, places, written):
-                    _store(region, places or (), written)
-            except BaseException as error:
-                if has_begun(error):
-                    input.version.bump()
-                raise
-            input.version.bump()
+            _write_region(input, region, gather, values)
             if not unrecorded:
                 rebase_part(input, (_SLICE, (view or (...,),), None), values._node if isinstance(values, Tensor) else None)
         elif whole:
