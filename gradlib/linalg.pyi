@@ -194,7 +194,7 @@ def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', d
             -1 (the largest and smallest sum of a column's absolute values), inf and -inf (of a row's).
         dim: the two dimensions of the matrices.
         keepdim: leave them with size 1.
-        dtype: convert to this dtype first.
+        dtype: convert to this dtype first, which may lose nothing.
     Returns: real; at a zero matrix the gradient of "fro" is zero.
     Raises: RuntimeError for another ord and for other shapes and dtypes.
     Source: torch.linalg.matrix_norm.

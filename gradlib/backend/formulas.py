@@ -51,6 +51,7 @@ FORMULAS = {
 
 SUMS = {
     "absolute": ("x y", "fabs(x - y)"),
+    "product": ("x y", "x * y"),
     "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return (size - near * T(0.5)) * near; }()"),
     "squared": ("x y", "(x - y) * (x - y)"),
 }

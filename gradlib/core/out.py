@@ -42,7 +42,7 @@ _COMPUTED_IN_OUT = _names("""
 """)
 """What is computed in the dtype of ``out=`` unless another is named: an integer sum may be written as a bool."""
 
-_OF_ONE_DTYPE = (FUNCTIONS - {"kron", "nanmean", "outer", "true_divide"}) | _names("""
+_OF_ONE_DTYPE = (FUNCTIONS - {"kron", "lstsq", "nanmean", "outer", "pinv", "true_divide"}) | _names("""
     abs amax amin argmax argmin argsort bitwise_not ceil clamp clamp_max clamp_min det floor frac inv log_softmax logcumsumexp matmul
     nan_to_num neg round sgn sign signbit softmax tril triu trunc vector_norm where
 """)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, formulas
 from gradlib.backend.array import SMALL, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
@@ -94,7 +94,11 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
 
 
 def _on_device(input: Any, other: Any) -> Any:
-    """``matmul`` by the operator of CuPy's arrays, which is quicker than the function but does not know every dtype."""
+    """``matmul`` of two vectors by one launch; else by the operator of CuPy's arrays, which is quicker than the function but does not know
+    every dtype.
+    """
+    if input.ndim == 1 == other.ndim and input.dtype.kind in "fV" and (made := formulas.summed("product", input, other)) is not None:
+        return made
     return input @ other if input.dtype.kind == "f" and capturing.capture is None else None
 
 

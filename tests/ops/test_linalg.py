@@ -106,6 +106,8 @@ def test_a_matrix_that_is_not_positive_definite() -> None:
         (lambda: linalg.matrix_norm(A, dim=(0, -2)), RuntimeError, "dims must be different"),
         (lambda: linalg.matrix_norm(A, dim=1), RuntimeError, "must be a 2-tuple"),
         (lambda: linalg.matrix_norm(V), RuntimeError, "at least 2 dimensions"),
+        (lambda: linalg.matrix_norm(A, dtype=gradlib.float32), RuntimeError, r"matrix_norm: the dtype of the input \(float64\).*narrowing"),
+        (lambda: linalg.matrix_norm(A, 1, dtype=gradlib.complex128), RuntimeError, "matrix_norm: the dtype of the input"),
         (lambda: linalg.norm(V, "fro"), RuntimeError, "at least 2 dimensions"),
         (lambda: linalg.norm(A[None], 2), RuntimeError, "must be 1D or 2D. Got 3D"),
         (lambda: linalg.norm(A[None], dim=(0, 1, 2)), RuntimeError, "length 1 or 2"),
@@ -126,6 +128,18 @@ def test_what_does_not_fit(call: Callable[[], Any], error: type[Exception], text
 
 
 # ---- shapes and names --------------------------------------------------------------------------------------------------------------------
+
+
+def test_pinv_and_lstsq_are_brought_to_the_dtype_of_out() -> None:
+    """As in torch; other decompositions are not."""
+    single = gradlib.empty(0, dtype=gradlib.float32)
+    assert linalg.pinv(A, out=single) is single
+    np.testing.assert_allclose(host(single), np.linalg.inv(host(A)), 1e-5)
+    parts = tuple(gradlib.empty(0, dtype=dtype) for dtype in ("float32", "float32", "int64", "float32"))
+    assert linalg.lstsq(A, A, out=parts)[0] is parts[0]
+    np.testing.assert_allclose(host(parts[0]), np.eye(3), atol=1e-6)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        linalg.svdvals(A, out=gradlib.empty(0, dtype=gradlib.float32))
 
 
 def test_results_have_names() -> None:
@@ -364,6 +378,15 @@ def test_the_batches_of_least_squares_broadcast() -> None:
         linalg.lstsq(a[:, 0], b[:, :3].reshape(3, 4, 2))
     assert gradcheck(lambda a, b: linalg.lstsq(a, b, driver="gels")[:2], (a, b))
     assert gradgradcheck(lambda a, b: linalg.lstsq(a, b, driver="gelss")[:2], (a, b), fast_mode=True)
+
+
+def test_what_lstsq_says_of_a_matrix_is_said_once() -> None:
+    a, b = gradlib.tensor(np.eye(4, 3)).expand(2, 1, 4, 3), gradlib.ones(2, 5, 4, 2, dtype="float64")
+    made = linalg.lstsq(a, b, driver="gelss")
+    assert (made.solution.shape, made.residuals.shape) == ((2, 5, 3, 2), (2, 5, 2))
+    assert (made.rank.tolist(), made.singular_values.shape) == ([[3], [3]], (2, 1, 3))
+    assert linalg.lstsq(a, b).rank.tolist() == [[3], [3]]
+    assert linalg.lstsq(a, b, driver="gels").rank.shape == (0,)
 
 
 def test_tolerances_of_the_pseudoinverse() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import gradlib
+from gradlib.backend import formulas
 from gradlib.ops import distance
 from tests.values import host
 
@@ -312,3 +313,25 @@ def test_einsum_of_one_operand_does_not_depend_on_sizes(rows: int) -> None:
     same.unsqueeze_(0)
     same.mul_(2)
     assert x.tolist() == [[2, 2, 2]] * rows
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_product_of_two_vectors(dtype: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device of up to 16384 elements one launch of a kernel of gradlib's own, else cuBLAS's."""
+    launched, summed = [], formulas.summed
+    monkeypatch.setattr(formulas, "summed", lambda *given: launched.append(summed(*given)) or launched[-1])
+    rng = np.random.default_rng(0)
+    for size in (1, 3, 32, 1000, 16384, 20000):
+        a, b = (gradlib.tensor(rng.standard_normal(size), dtype=dtype) for _ in range(2))
+        expected = (host(a).astype("float64") * host(b).astype("float64")).sum()
+        bound = {"float32": 1e-6, "float64": 1e-12}.get(dtype, 0.01) * (abs(expected) + size**0.5)
+        for x in (a, gradlib.stack([a, a], 1)[:, 1]):
+            for function in (gradlib.dot, gradlib.inner, gradlib.matmul):
+                launched.clear()
+                made = function(x, b)
+                assert (made.dtype, made.shape) == (x.dtype, ())
+                assert abs(made.item() - expected) <= bound
+                if device == "cuda":
+                    assert (launched[0] is None) == (size == 20000 or not x.is_contiguous())
+    with pytest.raises(RuntimeError):
+        gradlib.dot(a, a[:3])

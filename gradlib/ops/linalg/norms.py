@@ -91,7 +91,7 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
     if ord == 2 and dtype is None and input.dtype.char in "fd" and (input.size if dim is None else count(input.shape, dim)) != 1:
         return xp.sqrt(total_of_squares(xp, input, dim, keepdim))
     if dtype is not None:
-        input = input.astype(_wider(input.dtype, dtypes.as_dtype(dtype)))
+        input = input.astype(_wider("vector_norm", input.dtype, dtypes.as_dtype(dtype)))
     real = dtypes.to_real(input.dtype)
     if input.dtype.kind == "V":
         input = input.astype(dtypes.float32)
@@ -113,10 +113,10 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
     return back(total(xp, size, dim, keepdim) if ord == 1 else total(xp, size**ord, dim, keepdim) ** (1 / ord), real)
 
 
-def _wider(dtype: Any, wanted: Any) -> Any:
-    """The dtype in which a norm was asked for. Raises: RuntimeError where that would lose something."""
+def _wider(name: str, dtype: Any, wanted: Any) -> Any:
+    """The dtype in which a norm was asked for. Raises: RuntimeError where that would lose something or be of another kind."""
     if dtypes.category(wanted) != dtypes.category(dtype) or dtypes.promote_types(dtype, wanted) != wanted:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({dtype}) should convert without narrowing to dtype={wanted}")
+        raise RuntimeError(f"linalg.{name}: the dtype of the input ({dtype}) should convert without narrowing to dtype={wanted}")
     return wanted
 
 
@@ -155,7 +155,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
             -1 (the largest and smallest sum of a column's absolute values), inf and -inf (of a row's).
         dim: the two dimensions of the matrices.
         keepdim: leave them with size 1.
-        dtype: convert to this dtype first.
+        dtype: convert to this dtype first, which may lose nothing.
     Returns: real; at a zero matrix the gradient of "fro" is zero.
     Raises: RuntimeError for another ord and for other shapes and dtypes.
     Source: torch.linalg.matrix_norm.
@@ -172,7 +172,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)}")
     if dtype is not None:
-        A = _cast(A, dtype)
+        A = _cast(A, _wider("matrix_norm", A.dtype, dtypes.as_dtype(dtype)))
     if ord == "fro":
         return vector_norm(A, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):

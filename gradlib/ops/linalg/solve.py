@@ -453,5 +453,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if a[:-2] != b[:-2]:
         A, right = _as_many("lstsq", A, a, right, b)
     rtol = np.finfo(A.dtype).eps * max(a[-2:]) if rcond is None else rcond
-    X, *others, _ = lstsq_op(A, right, rtol, driver, True)
-    return Lstsq(X[..., 0] if vector else X, *others)
+    X, residuals, rank, values, _ = lstsq_op(A, right, rtol, driver, True)
+    if a[:-2] != b[:-2]:  # what is known of A is not repeated for each B
+        own = tuple(slice(size) for size in a[:-2])
+        rank, values = (each[own] if each.ndim >= len(own) else each for each in (rank, values))
+    return Lstsq(X[..., 0] if vector else X, residuals, rank, values)
