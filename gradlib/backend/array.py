@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend.capture import capturing
+
 Array = Any  # numpy.ndarray or cupy.ndarray; neither library offers a type that covers both
 Namespace = Any  # the module numpy or cupy
 
@@ -145,15 +147,19 @@ def let_go() -> None:
         _under_way.popleft()
 
 
-def kept_for(array: Array, stream: Any) -> None:
-    """Keep an array's memory, when it is dropped, until a CuPy stream of its device has done what it was given until then."""
-    memory = array.data.mem
+def kept_for(array: Array, stream: Any, index: int) -> None:
+    """Keep an array's memory, when it is dropped, until a CuPy stream of the device ``index`` has done what it was given until then."""
+    weakref.finalize(array, _let_go_behind, array.data.mem, stream, index).atexit = False
 
-    def dropped() -> None:
-        let_go()
+
+def _let_go_behind(memory: Any, stream: Any, index: int) -> None:
+    """Let go of memory when a stream has done what it was given so far."""
+    if capturing.capture is not None:  # whose events tell nobody when work is over
+        capturing.capture.behind.append(lambda: _let_go_behind(memory, stream, index))
+        return
+    let_go()
+    with cupy().cuda.Device(index):  # an event is of the device that is current where it is made
         _under_way.append((stream.record(), memory))
-
-    weakref.finalize(array, dropped).atexit = False
 
 
 def pinned_copy(array: Array) -> Array:

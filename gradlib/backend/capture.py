@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -21,6 +22,7 @@ class Capture:
 
     Attributes:
         number: no other capture of the process has it.
+        behind: what is to be called when the capture has ended.
         drawn: for each generator that it drew from, where the graph finds its seed and the draws before, and how often it draws.
     """
 
@@ -28,6 +30,7 @@ class Capture:
 
     def __init__(self) -> None:
         self.number = next(self._numbers)
+        self.behind: list[Callable[[], None]] = []
         self.drawn: dict[Any, tuple[Any, int]] = {}
 
     def draw(self, generator: Any, made: Any) -> tuple[Any, int]:
@@ -71,7 +74,9 @@ def begin() -> Capture:
 
 def end() -> None:
     """Mark the calling thread as not capturing."""
-    capturing.capture = None
+    over, capturing.capture = capturing.capture, None
+    for call in over.behind if over is not None else ():
+        call()
 
 
 def offer_draw(draw: Draw) -> None:

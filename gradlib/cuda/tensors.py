@@ -23,17 +23,14 @@ def record_stream(self: Tensor, stream: Any) -> None:
     Needed where a tensor that was made on one stream is used on another, and deleted without the first stream waiting for the second.
 
     Args:
-        stream: a ``gradlib.cuda.Stream``, one of CuPy, or an object with ``__cuda_stream__``.
-    Raises: NotImplementedError for a tensor on the CPU, TypeError for what is no stream, RuntimeError for one of another device.
+        stream: a ``gradlib.cuda.Stream``, one of CuPy, or an object with ``__cuda_stream__``, of any device.
+    Raises: NotImplementedError for a tensor on the CPU, TypeError for what is no stream.
     Source: torch.Tensor.record_stream.
     """
-    place = device_index(self._array)
-    if place is None:
+    if device_index(self._array) is None:
         raise NotImplementedError("record_stream: a tensor on the CPU belongs to no stream; it is for tensors on a GPU")
     chosen = as_stream(stream)
-    if chosen.device_index != place:
-        raise RuntimeError(f"record_stream: the stream is of cuda:{chosen.device_index}, the tensor lies on cuda:{place}")
-    kept_for(self._array, chosen.cupy_stream)
+    kept_for(self._array, chosen.cupy_stream, chosen.device_index)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:

@@ -9,6 +9,7 @@ import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.core import random as core_random
 from gradlib.cuda import philox, products
 from gradlib.nn.functional import dropout
 from gradlib.utils.checkpoint import checkpoint
@@ -123,6 +124,17 @@ def test_what_is_drawn_again_within_a_capture_is_the_same() -> None:
     for expected in eager:
         g.replay()
         assert all(gradlib.equal(a, b) for a, b in zip(captured, expected, strict=True))
+
+
+def test_the_first_draw_on_a_device_may_be_within_a_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_random, "_defaults", {})
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        x = gradlib.rand(3, device="cuda")
+    cuda.manual_seed(3)
+    g.replay()
+    cuda.manual_seed(3)
+    assert gradlib.equal(x, gradlib.rand(3, device="cuda"))
 
 
 def test_a_capture_sets_no_random_stream() -> None:

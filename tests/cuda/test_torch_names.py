@@ -198,9 +198,40 @@ def test_a_recorded_tensor_is_not_given_to_others_before_the_stream_is_done():
 
 
 @two_devices
-def test_a_stream_of_another_device_is_not_recorded():
-    with pytest.raises(RuntimeError, match="the stream is of cuda:0, the tensor lies on cuda:1"):
-        gradlib.ones(1, device="cuda:1").record_stream(cuda.Stream())
+def test_a_stream_is_recorded_whichever_device_is_current_and_of_any_device():
+    """A tensor of the first device that a stream of either reads, dropped while the other device is current."""
+    for place in (0, 1):
+        side = cuda.Stream(place)
+        x = gradlib.ones(1000, device="cuda:0")
+        side.wait_stream(cuda.current_stream(0))
+        with cuda.stream(side):
+            y = x.to("cuda:1") if place else x + 1
+        x.record_stream(side)
+        with cuda.device(1 - place):
+            del x
+        again = [gradlib.zeros(1000, device="cuda:0") for _ in range(2)]
+        side.synchronize()
+        assert y.sum().item() == 1000 * (2 - place)
+        assert not again[0].any()
+
+
+def test_what_is_recorded_and_dropped_within_a_capture_waits_for_its_end():
+    side, x = cuda.Stream(), gradlib.ones(1000, device="cuda")
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        before = x * 2
+    x.record_stream(side)
+    w, g = gradlib.ones(3, device="cuda"), cuda.CUDAGraph()
+    with cuda.graph(g):
+        del x
+        t = w * 2
+        t.record_stream(cuda.current_stream())
+        del t
+        y = w + 3
+    g.replay()
+    assert gradlib.ones(3, device="cuda").to("cpu", non_blocking=True).shape == (3,)  # looks for what is over
+    cuda.synchronize()
+    assert (y.tolist(), before.sum().item()) == ([4, 4, 4], 2000)
 
 
 @two_devices
