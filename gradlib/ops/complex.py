@@ -202,7 +202,10 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
     return strided(input, (*shape, 2), (*input.strides, real.itemsize), dtype=real)
 
 
-@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)))
+@op(
+    "linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)),
+    jvp=lambda t_input: view_as_complex(contiguous(t_input)),
+)  # fmt: skip
 def view_as_complex(xp: Namespace, input: Any) -> Any:
     """Pairs along the last dimension as complex numbers; a view.
 

@@ -73,7 +73,10 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
     return result
 
 
-@op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
+@op(
+    "linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape),
+    jvp=lambda t_input, shape: reshape(t_input, shape),  # whose order in memory may be another than the input's
+)  # fmt: skip
 def view(xp: Namespace, input: Any, shape: Any) -> Any:
     """As ``reshape``, but always the same memory. Raises: RuntimeError where that would need a copy. Source: torch.Tensor.view."""
     try:

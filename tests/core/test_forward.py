@@ -303,3 +303,17 @@ def test_a_complex_number_makes_the_tangent_complex(call: Callable[[gradlib.Tens
     with forward_ad.dual_level():
         value, tangent = forward_ad.unpack_dual(call(forward_ad.make_dual(x, t)))
     assert tangent.dtype == value.dtype == gradlib.complex64
+
+
+@pytest.mark.parametrize("other", [lambda t: t.T.contiguous().T, lambda t: gradlib.stack([t, t], -1)[..., 0], lambda t: t[:1].expand(2, 2)])
+def test_a_view_of_a_dual_whose_tangent_lies_otherwise_in_memory(other: Any) -> None:
+    x, t = gradlib.arange(4.0).reshape(2, 2), other(gradlib.arange(4.0).reshape(2, 2))
+    want = t.reshape(-1).tolist()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        assert forward_ad.unpack_dual(dual.view(-1)).tangent.tolist() == want
+        pairs = gradlib.view_as_real(gradlib.view_as_complex(dual))
+        assert forward_ad.unpack_dual(pairs.view(4)).tangent.tolist() == want
+        copy = dual.clone()
+        copy.view(-1).mul_(2)
+        assert forward_ad.unpack_dual(copy.reshape(-1)).tangent.tolist() == [2 * each for each in want]
