@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both and of norms.
+"""Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both.
 
 They serve what those of `gradlib.backend.reducing` serve; half types are computed in float32 and rounded once.
 """
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, HEADERS, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.reducing import EACH, entered, plan
+from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
 _SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"
 _MEAN = f"""    T mean = 0;
@@ -38,13 +38,6 @@ _KERNELS = {
     if (root) {{ const T r = T(root[o]); factor = r == 0 ? T(0) : factor / (r * 2); }}
     E* const out = z + (line - x);
     {EACH} out[k * inner] = E(factor * ((T(line[k * inner]) - mean) * scale));
-""",
-    ),
-    "norm_slope": (
-        "const E* g, bool one, const E* norm",
-        f"""    const T size = T(norm[o]), factor = T(g[one ? 0 : o]);
-    E* const out = z + (line - x);
-    {EACH} {{ const T own = T(line[k * inner]); out[k * inner] = E(size == 0 ? T(0) * own : factor * T(E(own / size))); }}
 """,
     ),
     "normalised": (
@@ -85,19 +78,14 @@ _KERNELS = {
 ``weight``, ``bias``: numbers for each place in a line, or null.
 """
 _FORMATS = {
-    "variance": "{0}?", "variance_slope": "P?P{0}", "norm_slope": "P?P", "normalised": "PP{0}PP", "normalised_slope": "P?PPP",
+    "variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}PP", "normalised_slope": "P?PPP",
     "normal_products": "P?PP",
 }  # fmt: skip
 
 
 def source(char: str) -> str:
-    """The kernels for elements of a dtype, E, which compute in T."""
-    ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
-    kernels = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {computed} T;\n"]
-    for name, (more, body) in _KERNELS.items():
-        head = f"const E* x, E* z, {more}, unsigned count, unsigned inner, unsigned n"
-        kernels.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{entered("E")}{body}}}\n')
-    return "".join(kernels)
+    """The kernels for elements of a dtype."""
+    return of_lines(_KERNELS, char)
 
 
 @cache
@@ -108,13 +96,6 @@ def _kernel(name: str, char: str) -> Kernel:
 
 def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
     return plan(input.shape, axis, keepdim) if input.dtype.char in CTYPES and input._c_contiguous else None
-
-
-def _is_one(g: Any, like: Array, size: int) -> bool | None:
-    """Whether a gradient is one number for so many elements; None for what no kernel serves."""
-    if type(g) is not type(like) or g.dtype is not like.dtype or g.size != size or g.data.device_id != like.data.device_id:
-        return None
-    return False if g._c_contiguous else None if any(g.strides) else True
 
 
 def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bool) -> Array | None:
@@ -138,25 +119,13 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
         return None
     _, n, count, inner = planned
     freedom = count - correction
-    one = _is_one(g, input, n)
+    one = is_one(g, n, input)
     if one is None or (n == 1 and freedom <= 0) or (root is not None and not root._c_contiguous):
         return None
     out, data, char = type(input)(input.shape, input.dtype), input.data, input.dtype.char
     scale = 2 / freedom if freedom else np.inf
     values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale, count, inner, n)
     return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
-
-
-def norm_slope(g: Any, input: Array, norm: Array, axis: Any) -> Array | None:
-    """The gradient for that of the norm over dimensions, zero where that is; None where no kernel serves it."""
-    planned = _planned(input, axis, True)
-    one = None if planned is None else _is_one(g, input, planned[1])
-    if planned is None or one is None or norm.dtype is not input.dtype or not norm._c_contiguous:
-        return None
-    _, n, count, inner = planned
-    out, data = type(input)(input.shape, input.dtype), input.data
-    values = (data.ptr, out.data.ptr, g.data.ptr, one, norm.data.ptr, count, inner, n)
-    return out if _kernel("norm_slope", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
 def _pointer(numbers: Any, like: Array, count: int) -> Any:
@@ -204,7 +173,7 @@ def normal_products(g: Any, input: Array, centre: Array, rstd: Array, dims: tupl
 
 def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], *more: int) -> Array | None:
     planned = _planned(input, dims, True)
-    one = None if planned is None else _is_one(g, input, input.size)
+    one = None if planned is None else is_one(g, input.size, input)
     if planned is None or one is None:
         return None
     _, n, count, inner = planned

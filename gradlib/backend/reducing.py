@@ -7,12 +7,13 @@ call is CuPy's own.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, cupy
 from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.lines import MANY, reduced
@@ -112,6 +113,32 @@ def source(char: str) -> str:
             f"    if (lane == 0) {{\n        z[o] = ({ctype})best;\n        if (places) places[o] = at;\n    }}\n}}\n"
         )
     return "".join(kernels)
+
+
+def of_lines(kernels: Mapping[str, tuple[str, str]], char: str) -> str:
+    """The text of kernels whose warps have a line each, for elements of a dtype, E, which compute in T.
+
+    Args:
+        kernels: by name, what each takes beside x, z and the sizes, and what a warp does.
+    """
+    ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
+    texts = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {computed} T;\n"]
+    for name, (more, body) in kernels.items():
+        head = f"const E* x, E* z, {more}, unsigned count, unsigned inner, unsigned n"
+        texts.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{entered("E")}{body}}}\n')
+    return "".join(texts)
+
+
+def is_one(g: Any, size: int, like: Array | None = None) -> bool | None:
+    """Whether a gradient, an array of floats, is one number for so many elements; None for what no kernel serves.
+
+    ``like``: an array whose dtype and device it must have.
+    """
+    if type(g) is not cupy().ndarray or g.size != size or g.dtype.char not in CTYPES:
+        return None
+    if like is not None and (g.dtype is not like.dtype or g.data.device_id != like.data.device_id):
+        return None
+    return False if g._c_contiguous else None if any(g.strides) else True
 
 
 @cache

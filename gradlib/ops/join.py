@@ -260,6 +260,10 @@ publish(_iterate, "__iter__")
 
 def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int) -> Any:
     at = wrap_dim(dim, len(shape))
+    used = [i for i, each in enumerate(g) if each is not None]
+    if len(used) == 1 < len(g):
+        ends = list(itertools.accumulate(sizes, initial=0))
+        return slice_backward(g[used[0]], shape, (*(WHOLE,) * at, slice(*ends[used[0] : used[0] + 2])))
     return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
 
 

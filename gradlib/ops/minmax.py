@@ -12,6 +12,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
 from gradlib.backend.flat_index import take_along_axis
+from gradlib.backend.line_slopes import slope
 from gradlib.backend.lines import reduced
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import composite, op
@@ -88,6 +89,20 @@ def _all_on_device(name: str) -> Any:
     return run
 
 
+def _shares_on_device(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return slope("extreme", g, input.shape, None if dim is None else axes(input.ndim, dim), input, out)
+
+
+def shares_of_all_on_device(g: Any, input: Any, out: Any, lead: int) -> Any:
+    """The kernel of `share_of_all`."""
+    return slope("extreme", g, input.shape, tuple(range(lead, input.ndim)) if lead else None, input, out, True)
+
+
+def picked_on_device(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
+    """The kernel of `picked`."""
+    return slope("picked", g[0], input_shape, dim, None, indices) if input_shape else None
+
+
 # ---- over any dimensions: ties share the gradient -----------------------------------------------------------------------------
 
 
@@ -113,7 +128,7 @@ def _shared_of_few(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, 
     return np.where(mask, g / number, zero_d(0.0, g.dtype))
 
 
-@op("other", kernels={"out": _on_device("max", placed=False)}, input=_shared)
+@op("other", kernels={"out": _on_device("max", placed=False), "input": _shares_on_device}, input=_shared)
 def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -131,7 +146,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     return row_major(_extreme(xp, "max", input, axes(input.ndim, dim), keepdim))
 
 
-@op("other", kernels={"out": _on_device("min", placed=False)}, input=_shared)
+@op("other", kernels={"out": _on_device("min", placed=False), "input": _shares_on_device}, input=_shared)
 def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -152,7 +167,7 @@ def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
 # ---- over one dimension: the chosen element gets the gradient ------------------------------------------------------------------
 
 
-def _picked(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
+def picked(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
     """The gradient goes to the element that was chosen."""
     if not input_shape:
         return g[0]
@@ -172,13 +187,19 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-@op("other", kernels={"out": _on_device("max", placed=True)}, outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op(
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    kernels={"out": _on_device("max", placed=True), "input": picked_on_device},
+)  # fmt: skip
 def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``max(input, dim)`` as a plain pair."""
     return _chosen(xp, "max", input, dim, keepdim)
 
 
-@op("other", kernels={"out": _on_device("min", placed=True)}, outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op(
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    kernels={"out": _on_device("min", placed=True), "input": picked_on_device},
+)  # fmt: skip
 def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``min(input, dim)`` as a plain pair."""
     return _chosen(xp, "min", input, dim, keepdim)
@@ -199,13 +220,19 @@ def share_of_all(g: Any, input: Any, out: Any, lead: int) -> Any:
     return where_op(mask, (g / sum(mask, tuple(range(lead, input.ndim)))).reshape((*g.shape, *behind)), 0)
 
 
-@op("other", kernels={"out": _all_on_device("max")}, method=False, label="max", input=share_of_all)
+@op(
+    "other", method=False, label="max", input=share_of_all,
+    kernels={"out": _all_on_device("max"), "input": shares_of_all_on_device},
+)  # fmt: skip
 def max_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """Largest element of all, as ``max(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
     return _extreme_of_all(xp, "max", input, lead)
 
 
-@op("other", kernels={"out": _all_on_device("min")}, method=False, label="min", input=share_of_all)
+@op(
+    "other", method=False, label="min", input=share_of_all,
+    kernels={"out": _all_on_device("min"), "input": shares_of_all_on_device},
+)  # fmt: skip
 def min_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """Smallest element of all, as ``min(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
     return _extreme_of_all(xp, "min", input, lead)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major
+from gradlib.backend.line_slopes import slope
 from gradlib.backend.reducing import exponentials, largest
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.sums import SHORT, row_sums
@@ -73,7 +74,10 @@ def _on_device(name: str) -> Any:
     return run
 
 
-@op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim), kernels={"out": _on_device("softmax")})
+@op(
+    "other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim),
+    kernels={"out": _on_device("softmax"), "input": lambda g, out, dim: slope("softmax", g, out.shape, dim, out)},
+)  # fmt: skip
 def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """exp(x) divided by its sum along ``dim``: positive numbers that sum to one.
 
@@ -116,7 +120,10 @@ def _log_softmax_slope(g: Any, out: Any, dim: int) -> Any:
     return g - exp(out) * (sum_of_lines(np, g, wrap_dim(dim, g.ndim)) if type(g) is np.ndarray else sum(g, dim, True))
 
 
-@op("other", complex="explicit", input=_log_softmax_rule, kernels={"out": _on_device("log_softmax")})
+@op(
+    "other", complex="explicit", input=_log_softmax_rule,
+    kernels={"out": _on_device("log_softmax"), "input": lambda g, out, dim: slope("log_softmax", g, out.shape, dim, out)},
+)  # fmt: skip
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of ``softmax``, accurate also where that is tiny.
 
@@ -141,7 +148,10 @@ def _log_softmax(xp: Namespace, x: Any, dim: int) -> Any:
 
 @op(
     "other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim),
-    kernels={"out": lambda input, dim, keepdim: exponentials("logsumexp", input, axes(input.ndim, dim), keepdim)},
+    kernels={
+        "out": lambda input, dim, keepdim: exponentials("logsumexp", input, axes(input.ndim, dim), keepdim),
+        "input": lambda g, input, out, dim, keepdim: slope("logsumexp", g, input.shape, axes(input.ndim, dim), input, out),
+    },
 )  # fmt: skip
 def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any:
     """Logarithm of the sum of exponentials over ``dim`` (a number or several).

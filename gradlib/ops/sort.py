@@ -20,8 +20,7 @@ from gradlib.backend.sorting import sorted_lines
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.minmax import share_of_all
-from gradlib.ops.reduce import kept
+from gradlib.ops.minmax import picked, picked_on_device, share_of_all, shares_of_all_on_device
 from gradlib.ops.take_along import put_along
 
 __all__ = ["argsort", "bucketize", "isin", "kthvalue", "median", "searchsorted", "sort", "topk", "unique"]
@@ -185,14 +184,6 @@ def _few_best(lines: Array, k: int, largest: bool) -> Array | None:
 _FEW = 4
 
 
-def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
-    """The gradient to the one element that was chosen from each line."""
-    if not input_shape:
-        return g[0]
-    shape = kept(input_shape, dim)
-    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape)
-
-
 def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The element at ``place`` of each sorted line (a number, or for each line one), with its index."""
     single = isinstance(place, int)
@@ -232,7 +223,10 @@ def _kth_on_device(input: Any, k: int, dim: int, keepdim: bool) -> Any:
     return None if input.dtype.kind == "b" or type(k) is not int else sorted_lines(input, dim, False, k - 1, 1, keepdim=keepdim)
 
 
-@op("other", kernels={"out": _kth_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+@op(
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    kernels={"out": _kth_on_device, "input": picked_on_device},
+)  # fmt: skip
 def kthvalue_op(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """``kthvalue`` as a plain pair."""
     dim, k = _along_one("kthvalue", input, dim), operator.index(k)
@@ -268,7 +262,10 @@ def _median_on_device(input: Any, dim: int, keepdim: bool) -> Any:
     return sorted_lines(input, dim, False, (input.shape[dim] - 1) // 2, 1, keepdim=keepdim, median=True)
 
 
-@op("other", kernels={"out": _median_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+@op(
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    kernels={"out": _median_on_device, "input": picked_on_device},
+)  # fmt: skip
 def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``median(input, dim)`` as a plain pair."""
     dim = _along_one("median", input, dim)
@@ -310,7 +307,10 @@ def _median_all_on_device(input: Any, lead: int) -> Any:
     return None if made is None else made[0]
 
 
-@op("other", kernels={"out": _median_all_on_device}, method=False, label="median", input=share_of_all)
+@op(
+    "other", method=False, label="median", input=share_of_all,
+    kernels={"out": _median_all_on_device, "input": shares_of_all_on_device},
+)  # fmt: skip
 def median_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
     """The middle one of all elements, or of all behind the first ``lead`` dimensions; NaN of nothing and beside NaN."""
     _ordered("median", input, bool_too=False)

@@ -14,6 +14,7 @@ from gradlib.backend import (
     copying,
     elimination,
     formulas,
+    line_slopes,
     matrices,
     moments,
     pairs,
@@ -197,6 +198,7 @@ SMALL = {
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
     "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
     "clipping": several.CLIPPING.source("f"), "clipping, float64": several.CLIPPING.source("d"), "optimisers": fused.FAMILY.source("f"),
+    "line_slopes": line_slopes.source("f"), "line_slopes, float64": line_slopes.source("d"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip

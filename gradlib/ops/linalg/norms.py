@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, moments
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace
+from gradlib.backend.line_slopes import slope
 from gradlib.backend.reducing import folded
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -59,7 +60,7 @@ def norm_slope(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
 def _slope_on_device(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     if ord != 2:
         return None
-    return moments.norm_slope(g, input, out, dim if dim is None or type(dim) is int else axes(input.ndim, dim))
+    return slope("norm", g, input.shape, dim if dim is None or type(dim) is int else axes(input.ndim, dim), input, out)
 
 
 def _on_device(input: Any, ord: float, dim: Any, keepdim: bool, dtype: Any) -> Any:

@@ -1,0 +1,78 @@
+"""The kernels for gradients of norms, extremes and softmax give what the host gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.backend import line_slopes
+from gradlib.backend.dtype import as_dtype
+from gradlib.backend.reducing import LONGEST
+from gradlib.ops import minmax, softmax, sort
+from gradlib.ops.linalg import norms
+from tests.device import cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host]
+
+CASES: dict[str, Callable[..., Any]] = {
+    "norm": lambda x, dim: gradlib.linalg.vector_norm(x, 2, dim), "norm of all": lambda x, dim: x.norm(),
+    "amax": lambda x, dim: x.amax(dim), "amin, kept": lambda x, dim: x.amin(dim, True), "amax of two": lambda x, dim: x.amax((0, 1)),
+    "max": lambda x, dim: x.max(dim).values, "min, kept": lambda x, dim: x.min(dim, True).values, "max of all": lambda x, dim: x.max(),
+    "median": lambda x, dim: x.median(dim).values, "median of all": lambda x, dim: x.median(), "min of all": lambda x, dim: x.min(),
+    "kthvalue": lambda x, dim: x.kthvalue(2, dim).values, "softmax": lambda x, dim: x.softmax(dim),
+    "log_softmax": lambda x, dim: x.log_softmax(dim), "logsumexp": lambda x, dim: x.logsumexp(dim),
+}  # fmt: skip
+
+
+def drawn(missing: bool) -> Any:
+    """Numbers of which many are equal; a line of zeros, and where asked some NaN."""
+    host = np.random.default_rng(5).integers(-4, 5, (3, 5, 40)) / 4.0
+    host[1, 2] = 0
+    if missing:
+        host[0, 0, :3] = host[2, 4, 7] = np.nan
+    return host
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["numbers", "NaN"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.nonfinite
+def test_gradients_are_those_of_the_host_by_a_kernel(name, dim, dtype, missing, monkeypatch):
+    case, results, asked, run = CASES[name], [], [], line_slopes.slope
+    for module in (minmax, softmax, norms):
+        monkeypatch.setattr(module, "slope", lambda *args: asked.append(run(*args)) or asked[-1])
+    host = drawn(missing).astype(as_dtype(dtype))
+    with np.errstate(all="ignore"):
+        for place in (lambda x: x, cupy.asarray):
+            x = gradlib.as_tensor(place(host)).requires_grad_()
+            made = case(x, dim)
+            weights = gradlib.as_tensor(place(np.linspace(-1, 2, made.numel()).reshape(made.shape).astype(host.dtype)))
+            ones, one = gradlib.ones_like(made), case(x, dim).sum()  # whose gradient is one number for all
+            results.append([gradlib.autograd.grad(*each, retain_graph=True)[0] for each in ((made, x, weights), (made, x, ones), (one, x))])
+    assert len(asked) == 3
+    assert all(each is not None for each in asked)
+    eps = float(gradlib.finfo(host.dtype).eps)
+    for expected, found in zip(*results, strict=True):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        a, b = (each.double().numpy(force=True) for each in (found, expected))
+        np.testing.assert_allclose(a, b, rtol=16 * eps, atol=16 * eps)
+
+
+def test_only_what_is_served_is_computed():
+    x = cupy.asarray(drawn(False))
+    g, out = cupy.ones((3, 40)), x.max(1)
+    assert line_slopes.slope("extreme", g, x.shape, 1, x, out) is not None
+    for given, shape, axis, other, result in (
+        (g[:, ::2], x.shape, 1, x, out), (g.astype("f"), x.shape, 1, x, out), (g, x.shape, 1, x.astype("f"), out), (g, x.shape, 2, x, out),
+        (g, x.shape, 1, x[:, ::-1], out), (g, x.shape, 1, x, out[:, ::-1]), (g, x.shape, 1, x, out[:2]), (g.get(), x.shape, 1, x, out),
+        (cupy.ones(1), (LONGEST + 1,), 0, cupy.ones(LONGEST + 1), cupy.ones(1)), (cupy.ones((3, 5)), x.shape, (0, 2), x, x.max((0, 2))),
+        (g.astype("l"), x.shape, 1, x.astype("l"), out.astype("l")),
+    ):  # fmt: skip
+        assert line_slopes.slope("extreme", given, shape, axis, other, result) is None
+    assert sort.picked_on_device([g, None], x.argmax(1).astype("i"), 1, False, x.shape) is None
