@@ -43,7 +43,7 @@ def same(found: Any, expected: Any) -> bool:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_the_bits_are_those_of_single_steps(dtype):
-    """Also where the gradient is one number for all elements, and where operands broadcast."""
+    """Of floats also where the gradient is one number for all elements, and where operands broadcast."""
     told = set()
     for name, tensor in TOLD:
         args = given(name, tensor, as_dtype(dtype))
@@ -55,13 +55,14 @@ def test_the_bits_are_those_of_single_steps(dtype):
             continue
         told.add(f"{name}.{tensor}")
         steps = on_device(REGISTRY[name])[tensor].__wrapped__
-        row = tuple(each[:1] if place and isinstance(each, cupy.ndarray) else each for place, each in enumerate(args))
-        one = cupy.broadcast_to(args[0][0, 0], args[0].shape)
         with np.errstate(all="ignore"):
-            for case in (args, row):
-                assert same(made(*case), steps(*case)), (name, tensor)
-            spread = (one, *args[1:])
-            assert same(made(*spread), steps(cupy.ascontiguousarray(one), *args[1:])), (name, tensor)
+            assert same(made(*args), steps(*args)), (name, tensor)
+            if dtype != "float32":  # how operands broadcast does not depend on the dtype, and is a kernel each to compile
+                continue
+            row = tuple(each[:1] if place and isinstance(each, cupy.ndarray) else each for place, each in enumerate(args))
+            assert same(made(*row), steps(*row)), (name, tensor)
+            one = cupy.broadcast_to(args[0][0, 0], args[0].shape)
+            assert same(made(one, *args[1:]), steps(cupy.ascontiguousarray(one), *args[1:])), (name, tensor)
     assert {"tanh.input", "div.other", "gelu.input", "sigmoid.input", "elu.input", "clamp.input", "silu.input", "hypot.other"} <= told
     assert not {"mul.input", "sum.input", "var.input", "softmax.input", "where.input", "cumsum.input"} & told
     assert len(told) > 60
