@@ -29,12 +29,13 @@ extern "C" __global__ void gradlib_eigh(const T* A, R* values, T* vectors, int n
     const int t = threadIdx.x, all = blockDim.x, W = n | 1, players = n + n % 2, pairs = players / 2;
     T* const a = (T*)memory;
     T *const v = a + n * W, *const turns = v + n * W;
-    R* const cosines = (R*)(turns + pairs);
-    int* const state = (int*)(cosines + pairs);  // whether something was turned, and whether A is not finite
+    R* const shares = (R*)(turns + pairs);  // 1 less the cosines, which rounding would take for 0 of small angles, so that lengths grew
+    int* const state = (int*)(shares + pairs);  // whether something was turned, and whether A is not finite
     A += blockIdx.x * by_matrix;
     values += blockIdx.x * n;
     if (t == 0) state[1] = 0;
     __syncthreads();
+    R largest = 0;
     for (int k = t; k < n * n; k += all) {
         const int i = k / n, j = k % n;
         const bool is_read = upper ? j >= i : j <= i;
@@ -42,11 +43,13 @@ extern "C" __global__ void gradlib_eigh(const T* A, R* values, T* vectors, int n
         a[i * W + j] = i == j ? number(real(x)) : x;
         v[i * W + j] = number(i == j);
         if (!is_finite(a[i * W + j])) state[1] = 1;
+        largest = fmax(largest, magnitude(a[i * W + j]));
     }
+    largest = largest_of(largest, 32);
+    if (t % 32 == 0) shares[t / 32] = largest;
     __syncthreads();
     const bool broken = state[1];
-    R largest = 0;
-    for (int k = 0; k < n * n; k++) largest = fmax(largest, magnitude(a[k / n * W + k % n]));
+    for (int k = 0; k < all / 32; k++) largest = fmax(largest, shares[k]);
     for (int sweep = 0; sweep < SWEEPS && !broken; sweep++) {
         __syncthreads();
         if (t == 0) state[0] = 0;
@@ -59,16 +62,17 @@ extern "C" __global__ void gradlib_eigh(const T* A, R* values, T* vectors, int n
                 const int p = first(pair), q = second(pair);
                 const bool is_pair = p < n && q < n;
                 const R size = is_pair ? length(a[p * W + q]) : 0;
-                R cosine = 1;
+                R share = 0;
                 T turn = number(0);
                 if (size > largest * (EPSILON / 4)) {
                     const R slope = (real(a[q * W + q]) - real(a[p * W + p])) / (2 * size);
                     const R tangent = (slope < 0 ? -1 : 1) / (fabs(slope) + sqrt(1 + slope * slope));
-                    cosine = 1 / sqrt(1 + tangent * tangent);
-                    turn = a[p * W + q] * number(tangent * cosine / size);
+                    const R cosine = 1 / sqrt(1 + tangent * tangent), sine = tangent * cosine;
+                    share = sine * sine / (1 + cosine);
+                    turn = scaled(a[p * W + q], sine / size);
                     state[0] = 1;
                 }
-                cosines[pair] = cosine;
+                shares[pair] = share;
                 turns[pair] = turn;
             }
             __syncthreads();
@@ -76,17 +80,17 @@ extern "C" __global__ void gradlib_eigh(const T* A, R* values, T* vectors, int n
                 const int pair = m % pairs, row = m / pairs, p = first(pair), q = second(pair);
                 if (p >= n || q >= n || (row >= n && !vectors)) continue;
                 T* const line = row < n ? a + row * W : v + (row - n) * W;
-                const T c = number(cosines[pair]), s = turns[pair], x = line[p], y = line[q];
-                line[p] = c * x - conjugate(s) * y;
-                line[q] = c * y - number(-1) * s * x;
+                const T s = turns[pair], x = line[p], y = line[q];
+                line[p] = x - (scaled(x, shares[pair]) + conjugate(s) * y);
+                line[q] = y - (scaled(y, shares[pair]) - s * x);
             }
             __syncthreads();
             for (int m = t; m < n * pairs; m += all) {  // rows
                 const int pair = m % pairs, column = m / pairs, p = first(pair), q = second(pair);
                 if (p >= n || q >= n) continue;
-                const T c = number(cosines[pair]), s = turns[pair], x = a[p * W + column], y = a[q * W + column];
-                a[p * W + column] = c * x - s * y;
-                a[q * W + column] = c * y - number(-1) * conjugate(s) * x;
+                const T s = turns[pair], x = a[p * W + column], y = a[q * W + column];
+                a[p * W + column] = x - (scaled(x, shares[pair]) + s * y);
+                a[q * W + column] = y - (scaled(y, shares[pair]) - conjugate(s) * x);
             }
             __syncthreads();
         }

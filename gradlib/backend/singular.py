@@ -150,7 +150,7 @@ __device__ Decomposed decomposed(const T* A, int rows, int k, int by_row, int by
                 const R tangent = (slope < 0 ? -1 : 1) / (steep + (steep > R(1e9) ? steep : sqrt(1 + slope * slope)));
                 const R cosine = 1 / sqrt(1 + tangent * tangent), sine = tangent * cosine;
                 const R share = sine / (1 + cosine);  // by which 1 - cosine is not rounded away, lest lengths grow
-                const T phase = scaled(conjugate(product), 1 / aligned);
+                const T phase = conjugate(direction(product));
                 for (int i = lane; i < rows; i += width) {
                     const T b = x[i], c = y[i] * phase;
                     x[i] = b - scaled(c + scaled(b, share), sine);
@@ -176,14 +176,10 @@ __device__ Decomposed decomposed(const T* A, int rows, int k, int by_row, int by
         for (int i = lane; j < k && largest > 0 && i < rows; i += width) squares += square(scaled(x[i], 1 / largest));
         const R size = largest * sqrt(sum_of(squares, width));
         const bool is_known = size * size > NOTHING;
-        R stretched = 0;  // by rounding, as x was
-        for (int i = lane; j < k && wants_v && i < k; i += width) stretched += square(v[j * G + i]);
-        stretched = wants_v ? sqrt(sum_of(stretched, width)) : 1;
-        for (int i = lane; j < k && wants_v && i < k; i += width) v[j * G + i] = scaled(v[j * G + i], 1 / stretched);
         for (int i = lane; j < k && is_known && i < rows; i += width) x[i] = scaled(x[i], 1 / size);
         if (j < k && lane == 0) {
             known[j] = is_known;
-            s[j] = d.broken ? NAN_ : ldexp(size / stretched, exponent);
+            s[j] = d.broken ? NAN_ : ldexp(size, exponent);
         }
     }
     for (int j = k + t; j < held; j += all) known[j] = 0;
