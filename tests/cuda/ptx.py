@@ -26,11 +26,12 @@ _NUMPY = {
     "s16": np.int16, "u16": np.uint16, "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
     "u64": np.uint64, "b64": np.uint64, "f32": np.float32, "f64": np.float64, "pred": np.bool_, "f16": np.float16,
 }  # fmt: skip
-_REGISTERS = {"p": np.bool_, "rs": np.uint16, "r": np.uint32, "rd": np.uint64, "f": np.float32, "fd": np.float64}
+_REGISTERS = {"p": np.bool_, "rs": np.uint16, "r": np.uint32, "rd": np.uint64, "f": np.float32, "fd": np.float64, "temp": np.uint32}
 _COMPARE: dict[str, Callable[..., Any]] = {
     "eq": operator.eq, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": lambda a, b: (a < b) | (a > b),
     "neu": operator.ne, "ltu": lambda a, b: ~(a >= b), "leu": lambda a, b: ~(a > b), "gtu": lambda a, b: ~(a <= b),
-    "geu": lambda a, b: ~(a < b), "equ": lambda a, b: ~((a < b) | (a > b)),
+    "geu": lambda a, b: ~(a < b), "equ": lambda a, b: ~((a < b) | (a > b)), "nan": lambda a, b: (a != a) | (b != b),
+    "num": lambda a, b: (a == a) & (b == b),
 }  # fmt: skip
 """Those that end in u are true where a NaN is compared, the others false."""
 
@@ -131,6 +132,9 @@ class Block:
             return np.full(self.threads, int(text[2:], 16), np.uint32).view(dtype)
         if text.startswith("0d"):
             return np.full(self.threads, int(text[2:], 16), np.uint64).view(dtype)
+        if text.startswith("{"):
+            low, high = (self.value(half, "u32").astype(np.uint64) for half in _operands(text.strip("{}")))
+            return (low | high << np.uint64(32)).view(dtype)
         if text == "shared_bytes":
             return np.full(self.threads, _SHARED, dtype)
         bits = np.dtype(dtype).itemsize * 8
@@ -203,6 +207,10 @@ class Block:
             self.move(parts, operands, mask)
         elif name == "cp":
             self.copy(parts, operands, mask)
+        elif operands[0].startswith("{"):  # the halves of a number
+            whole = np.ascontiguousarray(self.value(operands[1], parts[-1])).view(np.uint64)
+            for i, half in enumerate(_operands(operands[0].strip("{}"))):
+                self.put(half, (whole >> np.uint64(32 * i)).astype(np.uint32), mask)
         else:
             with np.errstate(all="ignore"):
                 made = _ARITHMETIC[name](self, parts, operands[1:])
@@ -285,7 +293,7 @@ def _by(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _multiplied(block: Block, parts: list[str], operands: list[str]) -> Any:
-    """mul and mad: the low half, or with .wide the whole; of floats the product."""
+    """mul and mad: the low or the .hi half, or with .wide the whole; of floats the product."""
     kind = parts[-1]
     values: list[np.ndarray]
     if "wide" in parts:
@@ -295,8 +303,15 @@ def _multiplied(block: Block, parts: list[str], operands: list[str]) -> Any:
     else:
         values = [_flushed(block.value(x, kind), parts) for x in operands[:2]]
         rest = [block.value(x, kind) for x in operands[2:]]
-    made = values[0] * values[1]
+    made = _high(*values) if "hi" in parts else values[0] * values[1]
     return _flushed(made + rest[0] if rest else made, parts)
+
+
+def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The high half of products of integers."""
+    bits, info = a.itemsize * 8, np.iinfo(a.dtype)
+    products = (int(x) * int(y) >> bits for x, y in zip(a, b, strict=True))
+    return np.array([x if x <= info.max else x - (1 << bits) for x in products], a.dtype)
 
 
 def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
@@ -320,7 +335,23 @@ def _shifted_left(block: Block, parts: list[str], operands: list[str]) -> Any:
 
 def _shifted_right(block: Block, parts: list[str], operands: list[str]) -> Any:
     x, by = block.value(operands[0], parts[-1]), block.value(operands[1], "u32")
-    return x >> np.minimum(by, x.itemsize * 8 - 1).astype(x.dtype)
+    bits = x.itemsize * 8
+    made = x >> np.minimum(by, bits - 1).astype(x.dtype)  # of a negative number the sign is left
+    return made if x.dtype.kind == "i" else np.where(by < bits, made, 0).astype(x.dtype)
+
+
+def _inserted(block: Block, parts: list[str], operands: list[str]) -> Any:
+    """bfi: the low bits of the first in the second, from a place on."""
+    part, whole = (block.value(x, parts[-1]) for x in operands[:2])
+    place, count = (int(x) for x in operands[2:])
+    mask = np.array((1 << count) - 1 << place, part.dtype)
+    return whole & ~mask | part << np.array(place, part.dtype) & mask
+
+
+def _extreme(quiet: Callable[..., Any], loud: Callable[..., Any]) -> Callable[..., Any]:
+    """min and max, which of a number and a NaN give the number but where the instruction says .NaN."""
+    by = {False: _by(quiet), True: _by(loud)}
+    return lambda block, parts, operands: by["NaN" in parts](block, parts, operands)
 
 
 def _compared(block: Block, parts: list[str], operands: list[str]) -> Any:
@@ -336,14 +367,25 @@ def _converted(block: Block, parts: list[str], operands: list[str]) -> Any:
     x = block.value(operands[0], come)
     if to == "bf16":
         return x.astype(bfloat16()).view(np.uint16)
-    made: np.ndarray = x.astype(_NUMPY[to])
+    wanted = np.dtype(_NUMPY[to])
+    if x.dtype.kind == "f" and (rounding := _ROUNDING.keys() & set(parts)):
+        x = _ROUNDING[rounding.pop()](_flushed(x, parts))
+        if wanted.kind in "iu":  # beyond what there is, the last; 0 for NaN
+            least, most = np.iinfo(wanted).min, np.iinfo(wanted).max
+            inside = np.where((x >= float(least)) & (x < float(most)), x, 0).astype(wanted)
+            return np.where(x >= float(most), most, np.where(x < float(least), least, inside)).astype(wanted)
+    made: np.ndarray = x.astype(wanted)
     return made.view(np.uint16) if to == "f16" else made
+
+
+_ROUNDING: dict[str, Callable[..., Any]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": _by(operator.add), "sub": _by(operator.sub), "mul": _multiplied, "mad": _multiplied, "fma": _by(_fused),
-    "neg": _by(operator.neg),
-    "min": _by(np.minimum), "max": _by(np.maximum), "div": _by(_quotient), "rem": _by(lambda a, b: a - _quotient(a, b) * b),
+    "neg": _by(operator.neg), "abs": _by(np.abs), "bfi": _inserted,
+    "min": _extreme(np.fmin, np.minimum), "max": _extreme(np.fmax, np.maximum),
+    "div": _by(_quotient), "rem": _by(lambda a, b: a - _quotient(a, b) * b),
     "rcp": _by(lambda x: 1 / x), "sqrt": _by(np.sqrt), "mov": _by(lambda x: x), "cvta": _by(lambda x: x), "and": _by(operator.and_),
     "or": _by(operator.or_), "xor": _by(operator.xor), "not": _by(np.invert), "shl": _shifted_left, "shr": _shifted_right,
     "setp": _compared, "selp": _selected, "cvt": _converted,

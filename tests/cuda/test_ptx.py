@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.cuda import nvrtc
+from gradlib.cuda import nvrtc, philox, products
 from gradlib.trajectory import bspline_device, central_device, chain_device, cost_device, smoothness_device, tiles
 from gradlib.trajectory.cost_terms import Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
+from tests import shim
 from tests.cuda import ptx
 from tests.trajectory import oracle
 from tests.trajectory.test_kernels import (
@@ -105,6 +106,49 @@ def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
         rows(Interpreter(), rng, "float32", "int", 5, 40, 7)
     else:
         run_central(Interpreter(), rng, "float32", "long long", (2, 9, 3), False, False)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal", "bits"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_random_numbers_as_ptx_are_those_of_the_host(kind, dtype):
+    drawn = [np.zeros(37, np.int64 if kind == "bits" else dtype) for _ in range(2)]
+    for run, out in zip((ptx.execute, shim.execute), drawn, strict=True):
+        run(philox.draw_call(kind, out, None, (1 << 63) + 5, 1 << 40))
+    np.testing.assert_allclose(*drawn, rtol=1e-5 if dtype == "float32" else 1e-13)
+
+
+def test_products_as_ptx_are_those_of_numpy(rng):
+    a, b = rng.standard_normal((2, 19, 33)), rng.standard_normal((1, 33, 17))
+    out = np.empty((2, 19, 17))
+    ptx.execute(products.product_call(a, b, out))
+    np.testing.assert_allclose(out, a @ b, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "expected"),
+    [
+        ("shr.u32 %r1, %r2, 40", np.uint32(0xF0000000), np.uint32(0)),
+        ("shr.s32 %r1, %r2, 40", np.uint32(0xF0000000), np.uint32(0xFFFFFFFF)),
+        ("mul.hi.s32 %r1, %r2, 1431655766", np.uint32(2**32 - 9), np.uint32(2**32 - 4)),  # -9 / 3, less one as it is negative
+        ("mul.hi.u64 %rd1, %rd2, 16", np.uint64(0xF << 60), np.uint64(0xF)),
+        ("bfi.b64 %rd1, %rd2, 1, 32, 32", np.uint64(0x5_0000_0007), np.uint64(0x7_0000_0001)),
+        ("min.f32 %f1, %f2, 0f40000000", np.float32(np.nan), np.float32(2)),
+        ("max.NaN.f32 %f1, %f2, 0f40000000", np.float32(np.nan), np.float32(np.nan)),
+        ("setp.nan.f32 %p1, %f2, 0f40000000", np.float32(np.nan), np.bool_(True)),
+        ("cvt.rni.s32.f32 %r1, %f2", np.float32(2.5), np.uint32(2)),
+        ("cvt.rzi.s32.f32 %r1, %f2", np.float32(1e20), np.uint32(2**31 - 1)),
+        ("cvt.rzi.u32.f32 %r1, %f2", np.float32(np.nan), np.uint32(0)),
+        ("cvt.rmi.f32.f32 %f1, %f2", np.float32(-0.5), np.float32(-1)),
+        ("mov.b64 {%temp, %r1}, %fd2", np.float64(1), np.uint32(0x3FF00000)),
+    ],
+)
+def test_instructions_do_what_the_manual_says(line, given, expected):
+    """PTX ISA 8.4, sections 9.7.1 to 9.7.9."""
+    block = ptx.Block([line, "ret"], {}, ptx.Memory(0, 0), [], {"%tid.x": np.zeros(1)}, 0)
+    block.registers[line.split()[-1 if "{" in line else 2].strip(",")] = np.array([given])
+    block.run()
+    kept = next(name for name in ("%r1", "%rd1", "%f1", "%p1") if name in line)
+    np.testing.assert_array_equal(block.registers[kept], [expected])
 
 
 @pytest.mark.parametrize(("storage", "shape", "timed", "most"), COUNTED)
