@@ -41,6 +41,14 @@ _KERNELS = {
     "picked": f"""{_HEAD}    const unsigned place = ((const long long*)more)[o];
     {EACH} out[k * inner] = E(k == place ? factor : T(0));
 """,
+    "product": f"""{_HEAD}    const T all = T(results[o]);
+    const bool divides = all != 0 && all - all == 0;
+    {EACH} {{
+        T others = divides ? T(E(factor * all)) / T(line[k * inner]) : factor;
+        for (unsigned m = divides ? count : 0; m < count; m++) others *= m == k ? T(1) : T(line[m * inner]);
+        out[k * inner] = E(others);
+    }}
+""",
     "softmax": f"""{_WHOLE}    {EACH} s += at(k) * T(line[k * inner]);
     {_SUM.format("s")}
     {EACH} out[k * inner] = E(T(line[k * inner]) * (at(k) - s));
@@ -54,8 +62,10 @@ _KERNELS = {
 
 ``g``: the gradient, of which ``one`` says that it is one number for all. x: the input; for the last two, whose gradient has its shape, the
 result. ``more``: the results, one for each line; for "picked" the places of the elements that were chosen. ``every``: whether NaN each
-have a share of what an extreme gets; otherwise it is NaN for all of a line in which one is.
+have a share of what an extreme gets; otherwise it is NaN for all of a line in which one is. A product is divided by each element; one that
+is 0 or not finite is made anew without it, for which lines are short.
 """
+_LONGEST_PRODUCT = 1024
 
 
 def source(char: str) -> str:
@@ -80,6 +90,8 @@ def slope(
     if planned is None:
         return None
     _, n, count, inner = planned
+    if name == "product" and count > _LONGEST_PRODUCT:
+        return None
     whole = name in ("softmax", "log_softmax")
     one = is_one(g, n * count if whole else n)
     if one is None:

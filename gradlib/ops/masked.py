@@ -116,11 +116,11 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
-    given = raw(source)
-    if given.dtype != raw(input).dtype:
+    given = source._array if type(source) is Tensor else raw(source)
+    if given.dtype != (input._array if type(input) is Tensor else raw(input)).dtype:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
     input, mask = _together(input, _mask("masked_scatter", mask))
-    array, line = raw(mask), source if len(given.shape) == 1 else source.reshape((-1,))
+    array, line = mask._array if type(mask) is Tensor else raw(mask), source if len(given.shape) == 1 else source.reshape((-1,))
     size = math.prod(given.shape)
     if type(array) is np.ndarray:
         count = int(np.count_nonzero(array))
@@ -135,7 +135,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 
 def _ranks(mask: Any) -> Any:
     """Where an element of a mask stands among those that are True, if it does; else the place of the one before, -1 for none."""
-    array = raw(mask)
+    array = mask._array if type(mask) is Tensor else raw(mask)
     if type(array) is device_array():  # not a logical tensor's
         with on_device_of(array):
             found = scanning.running("sum", array.reshape(-1), 0)

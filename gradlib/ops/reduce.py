@@ -14,6 +14,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.kernel_text import CTYPES, WHOLE
+from gradlib.backend.line_slopes import slope
 from gradlib.backend.lines import reduced
 from gradlib.backend.mask import masked
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
@@ -356,7 +357,14 @@ _LONG, _LARGE = 1 << 13, 1 << 16  # elements from which rows take less time, and
 _ROW, _LONG_ROW = 512, 2048
 
 
-@op("other", keyword_only=("dtype",), input=_product_rule, kernels={"out": _folded_on_device("prod")})
+def _product_slope_on_device(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return slope("product", g, input.shape, dim, input, out)
+
+
+@op(
+    "other", keyword_only=("dtype",), input=_product_rule,
+    kernels={"out": _folded_on_device("prod"), "input": _product_slope_on_device},
+)  # fmt: skip
 def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Product over one dimension, or of all elements.
 

@@ -12,7 +12,7 @@ import gradlib
 from gradlib.backend import line_slopes
 from gradlib.backend.dtype import as_dtype
 from gradlib.backend.reducing import LONGEST
-from gradlib.ops import minmax, softmax, sort
+from gradlib.ops import minmax, reduce, softmax, sort
 from gradlib.ops.linalg import norms
 from tests.device import cupy, skip_module_without_cuda
 
@@ -25,6 +25,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "max": lambda x, dim: x.max(dim).values, "min, kept": lambda x, dim: x.min(dim, True).values, "max of all": lambda x, dim: x.max(),
     "median": lambda x, dim: x.median(dim).values, "median of all": lambda x, dim: x.median(), "min of all": lambda x, dim: x.min(),
     "kthvalue": lambda x, dim: x.kthvalue(2, dim).values, "softmax": lambda x, dim: x.softmax(dim),
+    "prod": lambda x, dim: (x * 2).prod(dim), "prod of all": lambda x, dim: x.prod(),
     "log_softmax": lambda x, dim: x.log_softmax(dim), "logsumexp": lambda x, dim: x.logsumexp(dim),
 }  # fmt: skip
 
@@ -45,7 +46,7 @@ def drawn(missing: bool) -> Any:
 @pytest.mark.nonfinite
 def test_gradients_are_those_of_the_host_by_a_kernel(name, dim, dtype, missing, monkeypatch):
     case, results, asked, run = CASES[name], [], [], line_slopes.slope
-    for module in (minmax, softmax, norms):
+    for module in (minmax, reduce, softmax, norms):
         monkeypatch.setattr(module, "slope", lambda *args: asked.append(run(*args)) or asked[-1])
     host = drawn(missing).astype(as_dtype(dtype))
     with np.errstate(all="ignore"):
@@ -76,3 +77,15 @@ def test_only_what_is_served_is_computed():
     ):  # fmt: skip
         assert line_slopes.slope("extreme", given, shape, axis, other, result) is None
     assert sort.picked_on_device([g, None], x.argmax(1).astype("i"), 1, False, x.shape) is None
+
+
+@pytest.mark.nonfinite
+def test_products_that_are_0_or_not_finite_have_the_gradients_of_the_host():
+    rows = [[2, 3, 4], [0, 3, 4], [0, 3, 0], [np.inf, 3, 4], [np.inf, 0, 4], [1e-30, 1e-30, 1], [1e30, 1e30, 1e-30], [np.nan, 0, 1]]
+    found = []
+    for device in ("cpu", "cuda"):
+        x = gradlib.tensor(rows, device=device, requires_grad=True)
+        with np.errstate(all="ignore"):
+            x.prod(1).sum().backward()
+        found.append(x.grad.numpy(force=True))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

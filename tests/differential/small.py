@@ -58,6 +58,7 @@ OTHERS = {
     "backend.dtype": "_FEW",
     "backend.elimination": "WIDEST",
     "backend.formulas": "LONGEST",
+    "backend.line_slopes": "_LONGEST_PRODUCT",
     "backend.matrices": "LARGEST WIDEST",
     "backend.number": "_KEPT",
     "backend.pairs": "LONGEST",
