@@ -148,19 +148,11 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
-        """Make the call outside every level of forward mode, then compute the tangents of each level, the innermost call's first."""
+        """Call forward and give its results their place in the graph. Returns: these, and the node."""
         observer = None
         if global_state.active:
-            if thread_state.interpreters and isinstance(thread_state.interpreters[-1], VmapLevel):
-                recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
-                if recorded or thread_state.transforming or has_rule(cls):  # otherwise forward is given the rows themselves
-                    return call_on_rows(cls, thread_state.interpreters[-1], args)
-            if thread_state.interpreters and isinstance(thread_state.interpreters[-1], ForwardLevel):
-                level = thread_state.interpreters[-1]
-                with lower(level):
-                    made, node = cls._call(args, separate)
-                attach_tangents(level, node, args, made)
-                return made, node
+            if thread_state.interpreters and (found := cls._intercepted(thread_state.interpreters[-1], args, separate)) is not None:
+                return found
             observer = thread_state.observer
         if capturing.capture is not None:
             cls._refuse_capture()
@@ -189,6 +181,23 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         made = place_in_graph(node, recorded, args, made)
         if recorded and to_save:
             node.save(to_save, made if isinstance(made, tuple) else (made,))
+        return made, node
+
+    @classmethod
+    def _intercepted(cls, level: Any, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode] | None:
+        """The call as the innermost interpreter makes it; None where that leaves it to the usual way.
+
+        Forward mode makes it outside itself and then computes the tangents: of several levels the innermost call's first.
+        """
+        if isinstance(level, VmapLevel):
+            recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
+            rows = recorded or thread_state.transforming or has_rule(cls)  # otherwise forward is given the rows themselves
+            return call_on_rows(cls, level, args) if rows else None
+        if not isinstance(level, ForwardLevel):
+            return None
+        with lower(level):
+            made, node = cls._call(args, separate)
+        attach_tangents(level, node, args, made)
         return made, node
 
     @classmethod

@@ -74,17 +74,7 @@ def recorded(
         return jvp(given, values_of(before, tensors), values_of(t_before, t_tensors))  # type: ignore[misc]
 
     singles = [f"a{i}" for i in range(len(free))]
-    head = "".join(f"{each}, " for each in singles)
-    tangents = "".join(f"t_{each}, " for each in singles)
-    shaped = "".join(f"{each}_shape, {each}_dtype, " for each in singles)
-    pairs = "".join(f"({each}_shape, {each}_dtype), " for each in singles)
-    saved = "tensors" if listed else ""
-    asked = ", ".join(["g", "given", *([shaped.rstrip(", ")] if shaped else []), *([saved] if saved else []), *wanted])
-    texts = {
-        "value": f"lambda xp, given, {head}tensors: inner(xp, given, [{head}], tensors)",
-        "rule": f"lambda {asked}: inner(g, given, [{pairs}], {saved or '[]'}, [{', '.join(wanted)}])",
-        "jvp": f"lambda given, {head}tensors, {tangents}t_tensors: inner(given, [{head}], tensors, [{tangents}], t_tensors)",
-    }
+    texts = _texts(singles, bool(listed), wanted)
     written = {each: eval(text, {"inner": inner}) for (each, text), inner in zip(texts.items(), (value, backward, forward), strict=True)}
     written["value"].__module__ = __name__
     rules = {**dict.fromkeys(singles, Joint()), "tensors": written["rule"]}
@@ -94,6 +84,26 @@ def recorded(
     )  # fmt: skip
     call = named(operation.call, name)
     return lambda given, values: call(given, *(values[each] for each in free), [values[each] for each in listed])
+
+
+def _texts(singles: Sequence[str], listed: bool, wanted: Sequence[str]) -> dict[str, str]:
+    """The functions of a declaration, whose parameters say what is kept: each hands on what it is given, in lists, to ``inner``.
+
+    Args:
+        singles: names for the inputs that are not kept, of which a rule knows shape and dtype.
+        listed: whether there are others, which are the list ``tensors``.
+        wanted: the outputs that are kept.
+    """
+    head = "".join(f"{each}, " for each in singles)
+    tangents = "".join(f"t_{each}, " for each in singles)
+    pairs = "".join(f"({each}_shape, {each}_dtype), " for each in singles)
+    saved = ["tensors"] if listed else []
+    asked = ", ".join(["g", "given", *(f"{each}_shape, {each}_dtype" for each in singles), *saved, *wanted])
+    return {
+        "value": f"lambda xp, given, {head}tensors: inner(xp, given, [{head}], tensors)",
+        "rule": f"lambda {asked}: inner(g, given, [{pairs}], {'tensors' if listed else '[]'}, [{', '.join(wanted)}])",
+        "jvp": f"lambda given, {head}tensors, {tangents}t_tensors: inner(given, [{head}], tensors, [{tangents}], t_tensors)",
+    }
 
 
 def raising(message: str) -> Callable[..., Any]:

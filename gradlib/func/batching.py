@@ -106,22 +106,10 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
         )
     sizes = []
     for place, (value, dim) in enumerate(zip(values, dims, strict=True)):
-        if dim is None:
-            continue
-        if not isinstance(dim, int):
-            raise ValueError(f"{said}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
-        if not isinstance(value, Tensor):
-            raise ValueError(
-                f"{said}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over non-Tensor "
-                "arguments, please use None as the respective in_dim"
-            )
-        if not -value.ndim <= dim < value.ndim:
-            raise ValueError(
-                f"{said}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim} so expected in_dim "
-                f"to satisfy -{value.ndim} <= in_dim < {value.ndim}."
-            )
-        dims[place] = dim + value.ndim if dim < 0 else dim
-        sizes.append(value.shape[dim])
+        if dim is not None:
+            _check_dim(said, value, dim)
+            dims[place] = dim + value.ndim if dim < 0 else dim
+            sizes.append(value.shape[dim])
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(size != sizes[0] for size in sizes):
@@ -129,6 +117,22 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
         )
     return values, structure, dims, sizes[0]
+
+
+def _check_dim(said: str, value: Any, dim: Any) -> None:
+    """Refuse to map over what is no dimension of a Tensor."""
+    if not isinstance(dim, int):
+        raise ValueError(f"{said}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{said}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over non-Tensor "
+            "arguments, please use None as the respective in_dim"
+        )
+    if not -value.ndim <= dim < value.ndim:
+        raise ValueError(
+            f"{said}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim} so expected in_dim "
+            f"to satisfy -{value.ndim} <= in_dim < {value.ndim}."
+        )
 
 
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
