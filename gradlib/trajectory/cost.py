@@ -1,6 +1,7 @@
 """Costs of motions beside smoothness: bounds, references, goals, path length, energy and time, and sums of them in one pass.
 
-CPU form: `cost_host`. CUDA form: `cost_device` and kernels/cost.cu. What a cost is made of: `cost_terms`.
+CPU form: `cost_host`, or `cost_numba` where numba is in use. CUDA form: `cost_device` and kernels/cost.cu. What a cost is made of:
+`cost_terms`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gradlib.ops.select import where_op as where
 from gradlib.trajectory import cost_device as device, cost_host as host
 from gradlib.trajectory.arguments import Sizes, constant as read_constant, control, describe, step_times
 from gradlib.trajectory.cache_blocks import compute_dtype
+from gradlib.trajectory.compiled import form
 from gradlib.trajectory.cost_terms import PATH, TIME, Laid, Term, lay, targets_of
 from gradlib.trajectory.layout import host_times, launch_times, steps_first
 from gradlib.trajectory.smoothness import wanted_of
@@ -54,7 +56,7 @@ class MotionCost:
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self.terms = tuple(terms)
         self._laid: dict[Any, list[Laid]] = {}
-        self._rows: dict[Any, list[host.RowTerm]] = {}
+        self._rows: dict[Any, Any] = {}
         self._packed: dict[Any, device.Packed] = {}
         self._beside: dict[Any, Any] = {}
 
@@ -100,11 +102,11 @@ class MotionCost:
             self._laid[key] = lay(self.terms, *key)
         return self._laid[key]
 
-    def rows(self, sizes: tuple[int, int], dtype: Any) -> list[host.RowTerm]:
-        """The terms for the CPU."""
-        key = (*sizes, compute_dtype(dtype))
+    def rows(self, cpu: Any, sizes: tuple[int, int], dtype: Any) -> Any:
+        """The terms for a form of the CPU's."""
+        key = (cpu, *sizes, compute_dtype(dtype))
         if key not in self._rows:
-            self._rows[key] = host.row_terms(self.laid(sizes, dtype), *sizes)
+            self._rows[key] = cpu.row_terms(self.laid(sizes, dtype), *sizes)
         return self._rows[key]
 
     def packed(self, xp: Any, sizes: tuple[int, int], like: Array) -> device.Packed:
@@ -481,7 +483,9 @@ def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, b
         made = [None if x is None or not wanted[0] else np.empty(x.shape, x.dtype) for x in states]
         stepped, aims, into = ([None if x is None else steps_first(x, time_last) for x in some] for some in (states, targets, made))
         seconds = host_times(dt, False, 1)
-        values, by_dt = host.cost_and_gradient(stepped, aims, seconds, costs.rows(options.sizes, like.dtype), into, wanted[1])
+        cpu = form("cost", host) if like.dtype.itemsize > 2 else host
+        terms = costs.rows(cpu, options.sizes, like.dtype)
+        values, by_dt = cpu.cost_and_gradient(stepped, aims, seconds, terms, into, wanted[1])
     else:
         packed = costs.packed(xp, options.sizes, like)
         values, made, by_dt = device.cost_and_gradient(xp, states, targets, launch_times(xp, dt), packed, *wanted[:2], time_last)

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic, models, overload, register_model
 
 MOST = 8
@@ -45,16 +46,30 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, lanes, ir.VectorType(manager.lookup(lanes.dtype).get_value_type(), lanes.number))
 
 
+def _as_many(dtype: Any, number: Any) -> Lanes:
+    """The lanes of a number that the compiler knows."""
+    if not isinstance(number, types.IntegerLiteral):
+        raise RequireLiteralValue("the number of lanes is a constant")
+    return Lanes(dtype, number.literal_value)
+
+
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any, lanes: Any) -> Any:
     """A pointer to lanes in an array's memory, which is contiguous."""
     first = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
     return builder.bitcast(first, context.get_value_type(lanes).as_pointer())
 
 
+def _spread(builder: Any, value: Any, number: int) -> Any:
+    """A vector that holds one value so many times."""
+    nothing = ir.Constant(ir.VectorType(value.type, number), ir.Undefined)
+    one = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), number), [0] * number))
+
+
 @intrinsic(prefer_literal=True)
 def load(context: Any, array: Any, index: Any, number: Any) -> Any:
     """The lanes of a contiguous array that begin at an index, counted over the flat array."""
-    lanes = Lanes(array.dtype, number.literal_value)
+    lanes = _as_many(array.dtype, number)
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         place = _place(context, builder, array, given[0], given[1], lanes)
@@ -78,7 +93,7 @@ def store(context: Any, array: Any, index: Any, lanes: Any) -> Any:
 @intrinsic(prefer_literal=True)
 def load_row(context: Any, table: Any, row: Any, first: Any, number: Any) -> Any:
     """The lanes of a row of a table with any strides."""
-    lanes = Lanes(table.dtype, number.literal_value)
+    lanes = _as_many(table.dtype, number)
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         array = context.make_array(table)(context, builder, given[0])
@@ -96,12 +111,10 @@ def load_row(context: Any, table: Any, row: Any, first: Any, number: Any) -> Any
 @intrinsic(prefer_literal=True)
 def splat(context: Any, x: Any, number: Any) -> Any:
     """Lanes that all hold one number."""
-    lanes = Lanes(x, number.literal_value)
+    lanes = _as_many(x, number)
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        nothing = ir.Constant(context.get_value_type(lanes), ir.Undefined)
-        one = builder.insert_element(nothing, given[0], ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes.number), [0] * lanes.number))
+        return _spread(builder, given[0], lanes.number)
 
     return lanes(x, number), generate
 
@@ -120,19 +133,49 @@ def beyond(context: Any, x: Any, lower: Any, upper: Any) -> Any:
 
 
 @intrinsic
-def total(context: Any, x: Any, first: Any) -> Any:
-    """The sum of the lanes from one on: what overlaps the lanes before counts once."""
+def keep(context: Any, x: Any, first: Any) -> Any:
+    """The lanes from one on, zero before: of lanes that overlap those before, what counts."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        one, index = given[0].type.element, ir.IntType(32)
-        made = ir.Constant(one, 0.0)
-        for n in range(x.number):
-            counts = builder.icmp_signed("<=", given[1], ir.Constant(given[1].type, n))
-            lane = builder.extract_element(given[0], ir.Constant(index, n))
-            made = builder.select(counts, builder.fadd(made, lane), made)
-        return made
+        index = ir.VectorType(given[1].type, x.number)
+        places, zeros = ir.Constant(index, list(range(x.number))), ir.Constant(given[0].type, [0.0] * x.number)
+        counts = builder.icmp_signed(">=", places, _spread(builder, given[1], x.number))
+        return builder.select(counts, given[0], zeros)
 
-    return x.dtype(x, types.intp), generate
+    return x(x, types.intp), generate
+
+
+@intrinsic
+def signed(context: Any, x: Any, by: Any) -> Any:
+    """Each lane times the sign of another: zero where that is zero, NaN where it is NaN."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        value, sign = given
+        zero = ir.Constant(sign.type, [0.0] * x.number)
+        rest = builder.select(builder.fcmp_ordered("<", sign, zero), builder.fneg(value), builder.fmul(value, sign))
+        return builder.select(builder.fcmp_ordered(">", sign, zero), value, rest)
+
+    return x(x, x), generate
+
+
+@intrinsic
+def total(context: Any, x: Any) -> Any:
+    """The sum of the lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        made, index = given[0], ir.IntType(32)
+        half = x.number
+        while half > 1:
+            half //= 2
+            kind = ir.VectorType(index, half)
+            low, high = (
+                builder.shuffle_vector(made, ir.Constant(made.type, ir.Undefined), ir.Constant(kind, list(range(at, at + half))))
+                for at in (0, half)
+            )
+            made = builder.fadd(low, high)
+        return builder.extract_element(made, ir.Constant(index, 0))
+
+    return x.dtype(x), generate
 
 
 def _declare(sign: Any, instruction: str) -> None:

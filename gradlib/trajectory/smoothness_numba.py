@@ -17,7 +17,7 @@ from gradlib.backend.array import Array
 from gradlib.trajectory import smoothness_host as host
 from gradlib.trajectory.chain_numba import begin
 from gradlib.trajectory.compiled import loop
-from gradlib.trajectory.lanes import array_in, array_out, beyond, lanes_of, load, load_row, splat, store, total
+from gradlib.trajectory.lanes import array_in, array_out, beyond, keep, lanes_of, load, load_row, splat, store, total
 from gradlib.trajectory.smoothness_host import Parts, Result
 
 
@@ -128,19 +128,19 @@ def _loop(real: Any, lanes: int, limited: bool, gradient: bool, by_dt: bool) -> 
                             by_time = by_time - x * j - y * last_a - z * before_v
                         elif by_dt:
                             if 0 < h < horizon:
-                                by_times[b, h] -= total(x * j, k - d)
+                                by_times[b, h] -= total(keep(x * j, k - d))
                             if 1 < h < horizon + 1:
-                                by_times[b, h - 1] -= total(y * last_a, k - d)
+                                by_times[b, h - 1] -= total(keep(y * last_a, k - d))
                             if 2 < h < horizon + 2:
-                                by_times[b, h - 2] -= total(z * before_v, k - d)
+                                by_times[b, h - 2] -= total(keep(z * before_v, k - d))
                         last_slope_v, last_slope_p, before_slope_p = slope_v, slope_p, last_slope_p
                         last_rate, before_rate = rate, last_rate
                         last_a, last_v, before_v = a, v, last_v
                 if gradient:
                     store(by_u, at + (horizon - 1) * joints, nothing)
-                cost[b] += total(twice, k - d) / dt.dtype.type(2)
+                cost[b] += total(keep(twice, k - d)) / dt.dtype.type(2)
                 if by_dt and not each_step:
-                    by_times[b, 0] += total(by_time, k - d)
+                    by_times[b, 0] += total(keep(by_time, k - d))
 
     large, rows, made = array_in(real, 3), array_in(real, 2, "A"), array_out(real, 3)
     by_start = array_out(real, 3)

@@ -20,6 +20,7 @@ from gradlib.trajectory import (
     cost_host,
     step_position,
 )
+from gradlib.trajectory.compiled import form
 from tests.device import skip_module_without_hostcuda
 from tests.trajectory.helpers import check_derivatives, host
 from tests.trajectory.test_start_rows import launches
@@ -129,7 +130,7 @@ def test_a_sum_is_one_pass(make, monkeypatch):
     """Forward and first backward, whatever requires a gradient."""
     motion, times, references = drawn(make)
     calls = []
-    for module, name in ((cost_host, "cost_and_gradient"), (cost_device, "launch")):
+    for module, name in ((form("cost", cost_host), "cost_and_gradient"), (cost_device, "launch")):
         inner = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, inner=inner: calls.append(inner) or inner(*args))
     COSTS["all"][0](*references)(motion, times).sum().backward()

@@ -13,9 +13,14 @@ from hypothesis import given, strategies as st
 
 import gradlib
 from gradlib.trajectory import (
+    BoundsCost,
+    EnergyCost,
     JointLimits,
+    PathLengthCost,
+    TimeCost,
     chain_host,
     compiled,
+    cost_host,
     smoothness_cost,
     step_acceleration,
     step_jerk,
@@ -23,6 +28,7 @@ from gradlib.trajectory import (
     step_velocity,
     use_numba,
 )
+from gradlib.trajectory.cost_terms import PATH, TIME, Term, lay, targets_of
 from tests.trajectory import oracle
 from tests.trajectory.helpers import check_derivatives
 
@@ -188,6 +194,49 @@ def test_any_shape_gives_what_numpy_does(sizes, kind, dt_kind, given_parts, grad
     for found, expected in zip(found_all, chain_host.adjoint(each, dt, sizes, *kind, with_sources), strict=True):
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", oracle.DT_SHAPES)
+@pytest.mark.parametrize("shape", [(3, 9, 7), (40, 80, 7), (2, 3, 2), (2, 1, 3), (0, 4, 2), (2, 5, 6)])
+def test_a_cost_of_every_kind_of_term_is_that_of_numpy(numba, rng, shape, kind):
+    """Each state but one, targets of every extent, idle first steps; a gradient whose memory is not contiguous, as with time last."""
+    from gradlib.trajectory import cost_numba
+
+    batch, horizon, joints = shape
+    motion = [None if k == 2 else rng.standard_normal(shape) for k in range(4)]
+    targets = [rng.standard_normal(size) for size in (shape, (1, horizon, joints), (batch, 1, joints), (1, 1, joints))]
+    weight = rng.uniform(0.5, 1, (horizon, joints))
+    terms = (
+        Term(0, weight=weight, lower=-0.5, upper=weight), Term(0, target=targets[0]), Term(0, 1, target=targets[1], weight=weight[:, :1]),
+        Term(1, 2, timed=True, weight=weight[0]), Term(1, last=True, target=targets[2]), Term(3, 1, timed=True, target=targets[3]),
+        Term(TIME, 2, weight=weight[:, :1], lower=1.0, upper=1.1), Term(TIME, 1), Term(PATH, 1, weight=weight[:, :1], lower=weight[0]),
+    )  # fmt: skip
+    dt = oracle.step_times(rng, kind, batch, horizon)
+    if dt.shape[1] > 1:
+        dt[:, 0] = np.nan
+    if batch:
+        motion[0][:, 1:2] = motion[0][:, :1]  # a step on which nothing moves
+    for chosen in (terms, terms[:6], terms[5:], terms[-1:]):
+        laid = lay(chosen, horizon, joints, np.dtype(np.float64))
+        aims = [term.target for term in targets_of(chosen)]
+        for wanted, by_dt in ((True, True), (True, False), (False, False), (False, True)):
+            results = []
+            for cpu in (cost_host, cost_numba):
+                made = [np.full(shape[::-1], np.nan).T if x is not None and wanted else None for x in motion]
+                cost = cpu.cost_and_gradient(motion, aims, dt, cpu.row_terms(laid, horizon, joints), made, by_dt)
+                results.append((*cost, *made))
+            for expected, found in zip(*results, strict=True):
+                assert (found is None) == (expected is None)
+                if found is not None:
+                    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_derivatives_of_a_cost_of_motions_either_way(numba, make, device, mode):
+    use_numba(mode)
+    cost = BoundsCost((0.4,) * 4, power=1) + PathLengthCost() + EnergyCost(1.0, 0.3) + TimeCost(0.5, square=1.0)
+    inputs = *(make(2, 4, 3) for _ in range(4)), make.times(2, 4)
+    check_derivatives(device, lambda p, v, a, j, dt: cost((p, v, a, j), dt), inputs)
 
 
 @pytest.mark.parametrize("joints", [1, 3, 7, 17])
