@@ -171,44 +171,52 @@ def _call(outer: Library, inner: Library, node: Any, function: Callable[..., Any
     """Call an inner library's function with the outer library's tensors.
 
     Args:
+        node: the outer library's Function for what the inner one records.
         beside: further inputs that the function has of itself: the outer library's tensors, and the inner one's of the same memory.
     """
     values, nest = flatten((args, kwargs))
     places = [i for i, value in enumerate(values) if isinstance(value, outer.tensor)]
     theirs = [*(values[i] for i in places), *beside[0]]
     recording = outer.is_recording() and any(each.requires_grad for each in theirs)
+    tangents, put = _tangents(outer, theirs, recording)
     ours = [inner.received(values[i].detach()) for i in places]
     before = [each._version if inner.has_version(each) else 0 for each in ours]
-    tangents, put = _tangents(outer, theirs, recording)
-    if recording:
-        ours = [each.requires_grad_(their.requires_grad) for each, their in zip(ours, theirs, strict=False)]
-    elif put is not None:
-        ours = [each if tangent is None else each.requires_grad_() for each, tangent in zip(ours, tangents, strict=False)]
-    for place, each in zip(places, ours, strict=True):
-        values[place] = each
+    wanted = [each.requires_grad for each in theirs] if recording else [each is not None for each in tangents]
+    for place, each, want in zip(places, ours, wanted or [False] * len(ours), strict=False):  # those beside want theirs already
+        values[place] = each.requires_grad_() if want else each
     args, kwargs = unflatten(values, nest)
     with inner.recording(recording or put is not None), inner.on_stream_of(theirs[0]) if theirs else contextlib.nullcontext():
         made, nest = flatten(function(*args, **kwargs))
     for their, our, version in zip(theirs, ours, before, strict=False):
         if inner.has_version(our) and our._version != version and outer.has_version(their):
             outer.written(their)
-    tensors = [i for i, each in enumerate(made) if isinstance(each, inner.tensor)]
-    for i in tensors:
-        if any(inner.shares(made[i], each) for each in ours):
-            made[i] = made[i].clone()  # as a view it would be one that the outer library knows nothing of
-    outputs = [made[i] for i in tensors]
-    if recording and any(each.requires_grad for each in outputs):
-        results = node.apply(Crossed([*ours, *beside[1]], outputs), *theirs)
-    else:
-        results = [outer.received(each.detach()) for each in outputs]
-    if put is not None:
-        moved = [None if each is None else inner.received(each.detach()) for each in tangents]
-        with inner.on_stream_of(theirs[0]):
-            pushed = _pushed(inner, ours, moved, outputs)
-        results = [each if t is None else put(each, outer.received(t.detach())) for each, t in zip(results, pushed, strict=True)]
-    for i, each in zip(tensors, results, strict=True):
+    found = [i for i, each in enumerate(made) if isinstance(each, inner.tensor)]
+    crossed = Crossed([*ours, *beside[1]], [_apart(inner, made[i], ours) for i in found])
+    for i, each in zip(found, _results(outer, inner, node, crossed, theirs, recording, tangents, put), strict=True):
         made[i] = each
     return unflatten(made, nest)
+
+
+def _apart(inner: Library, result: Any, inputs: list[Any]) -> Any:
+    """A result, or a copy of it: as a view of an input it would be one that the outer library knows nothing of."""
+    return result.clone() if any(inner.shares(result, each) for each in inputs) else result
+
+
+def _results(
+    outer: Library, inner: Library, node: Any, crossed: Crossed, theirs: list[Any], recording: bool, tangents: list[Any],
+    put: Callable[[Any, Any], Any] | None,
+) -> list[Any]:  # fmt: skip
+    """The outer library's tensors for the results of a call: recorded, or with the tangents that ``put`` gives them."""
+    outputs = crossed.outputs
+    if recording and any(each.requires_grad for each in outputs):
+        return list(node.apply(crossed, *theirs))
+    results = [outer.received(each.detach()) for each in outputs]
+    if put is None:
+        return results
+    moved = [None if each is None else inner.received(each.detach()) for each in tangents]
+    with inner.on_stream_of(theirs[0]):
+        pushed = _pushed(inner, crossed.leaves, moved, outputs)
+    return [each if t is None else put(each, outer.received(t.detach())) for each, t in zip(results, pushed, strict=True)]
 
 
 # ---- gradlib ------------------------------------------------------------------------------------------------------------------------
