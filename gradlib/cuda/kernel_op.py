@@ -205,8 +205,12 @@ def host_gradients(
 
 
 def refuse_constants(name: str, constant: frozenset[str], values: Values) -> None:
-    """Refuse inputs that were declared constant and require a gradient. Raises: ValueError."""
+    """Refuse inputs that were declared constant and require a gradient or have a tangent, which would be lost. Raises: ValueError."""
     for each in constant:
-        if isinstance(values.get(each), Tensor) and values[each].requires_grad and is_grad_enabled():
-            advice = "detach it, or let the adjoint give its gradient"
-            raise ValueError(f"{name}: {each} is a constant, got a Tensor that requires grad; {advice}")
+        value = values.get(each)
+        if not isinstance(value, Tensor):
+            continue
+        moves = value._meta is not None and value._meta.tangents
+        if moves or (value.requires_grad and is_grad_enabled()):
+            has, advice = "has a tangent" if moves else "requires grad", "detach it, or let the adjoint give its gradient"
+            raise ValueError(f"{name}: {each} is a constant, got a Tensor that {has}; {advice}")

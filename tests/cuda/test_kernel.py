@@ -330,6 +330,14 @@ def test_forward_mode_takes_the_jvp(device):
         gradlib.func.jvp(lambda v: softplus()(v, 2.0), (x,), (t,))
 
 
+def test_a_tangent_of_a_constant_is_refused(device):
+    x = gradlib.tensor([0.5, -1.0])
+    fixed = softplus(adjoint=None, constant=["x"])
+    with pytest.raises(ValueError, match="x is a constant, got a Tensor that has a tangent; detach it"):
+        gradlib.func.jvp(lambda v: fixed(v, 2.0), (x,), (x,))
+    assert gradlib.equal(gradlib.func.jvp(lambda v: fixed(v.detach(), 2.0) * v, (x,), (x,))[1], fixed(x, 2.0) * x)
+
+
 def test_vmap_runs_row_by_row_and_says_so(device):
     x = gradlib.arange(6.0).reshape(2, 3)
     with pytest.warns(UserWarning, match="kernel_softplus"):
