@@ -30,6 +30,7 @@ from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 from gradlib.cuda.source import Source, showing_line
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.join import broadcast_tensors
 from gradlib.ops.reduce import spread
 
 Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]
@@ -359,8 +360,8 @@ class Reduction(ExpressionOp):
         ]
 
     def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
-        """The reduction of tensors of one shape over a dimension, several or (None, or an empty tuple) all; ``keepdim`` leaves
-        them with size 1.
+        """The reduction of tensors, which broadcast with one another, over a dimension, several or (None, or an empty tuple) all;
+        ``keepdim`` leaves them with size 1.
 
         ``axis`` and ``keepdims`` are understood too.
         """
@@ -368,6 +369,11 @@ class Reduction(ExpressionOp):
             dim, keepdim = kwargs.pop("axis", dim), kwargs.pop("keepdims", keepdim)
         if kwargs or len(args) != len(self.names):
             args = bound(self.name, self.__signature__, args, kwargs)
+        if len(args) > 1:
+            arrays = [x for x in args if isinstance(x, Tensor) or is_array(x)]
+            if any(x.shape != arrays[0].shape for x in arrays):
+                wide = iter(broadcast_tensors(*arrays))
+                args = tuple(next(wide) if isinstance(x, Tensor) or is_array(x) else x for x in args)
         return self._forms[_is_on_host(args)](*args, None if dim in ((), []) else dim, keepdim)
 
 
@@ -419,7 +425,7 @@ def reduction(
     The arguments are those of ``cupy.ReductionKernel``, but types are C's: ``float`` has 32 bits.
 
     Args:
-        in_params, out_params: the inputs, of one shape, and the one result.
+        in_params, out_params: the inputs, which broadcast, and the one result.
         map_expr: C expression of the inputs: what is reduced.
         reduce_expr: C expression that combines two values, ``a`` and ``b``.
         post_map_expr: C that assigns the result from ``a``.

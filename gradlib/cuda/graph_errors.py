@@ -42,6 +42,11 @@ _REASONS = (
         "it sets a random stream, which at a replay goes on where it is then",
         "seed before a replay, or do all of it (for a checkpoint: forward and backward) within the capture",
     ),
+    (
+        r"StreamCaptureUnjoined",
+        "a stream that took part in it has not joined it again",
+        "let the stream of the capture wait for it (wait_stream) before the capture ends",
+    ),
     (r"StreamCapture|invalidated the capture", "an earlier error has invalidated the capture", "do not catch errors within it"),
 )
 

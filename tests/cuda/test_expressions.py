@@ -82,6 +82,20 @@ def test_a_function_may_stand_in_front():
     assert twice(gradlib.ones(2, device="cuda")).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_inputs_of_a_reduction_broadcast(device, dim, rng):
+    dot = reduction(
+        "T x, T w", "T y", "x * w", "a + b", "y = a", "0", "dot", derivative={"x": "w", "w": "x"},
+        host=lambda x, w, dim, keepdim: gradlib.sum(x * w, dim, keepdim),
+    )  # fmt: skip
+    x, w = (gradlib.tensor(rng.standard_normal(shape), requires_grad=True) for shape in ((4, 3), (3,)))
+    made, want = dot(x, w, dim=dim), (x * w).sum(dim)
+    np.testing.assert_allclose(made.detach().cpu().numpy(), want.detach().cpu().numpy())
+    for ours, theirs in zip(gradlib.autograd.grad(made.sum(), (x, w)), gradlib.autograd.grad(want.sum(), (x, w)), strict=True):
+        np.testing.assert_allclose(ours.cpu().numpy(), theirs.cpu().numpy())
+    assert isinstance(dot(x.detach()._array, w.detach()._array), type(length()(x.detach()._array)))
+
+
 @pytest.mark.parametrize("dim", [None, 0, -1, (0, 2), ()])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_a_reduction_is_differentiable_over_any_dimensions(device, dim, keepdim, rng):

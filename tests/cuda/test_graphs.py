@@ -264,6 +264,20 @@ def test_many_parts_are_joined_and_lines_sorted_within_a_capture() -> None:
         assert gradlib.equal(ours, expected)
 
 
+def test_a_stream_that_does_not_join_again_is_named() -> None:
+    x, side, g = gradlib.ones(3, device="cuda"), cuda.Stream(), cuda.CUDAGraph()
+
+    def fork() -> None:
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            x.mul(2)
+
+    with pytest.raises(RuntimeError, match=r"has not joined it again; let the stream of the capture wait for it"), cuda.graph(g):
+        fork()
+    with cuda.stream(side):
+        assert (x * 2).tolist() == [2, 2, 2]
+
+
 def test_an_error_of_the_users_passes_through_and_ends_the_capture() -> None:
     x = gradlib.ones(3, device="cuda")
     with pytest.raises(ZeroDivisionError), cuda.graph(cuda.CUDAGraph()):
