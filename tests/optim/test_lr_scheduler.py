@@ -318,3 +318,12 @@ def test_what_makes_no_schedule_is_refused():
     last.step()
     with pytest.raises(ValueError, match="Tried to step 3 times"):
         last.step()
+
+
+def test_combined_schedulers_take_no_epoch() -> None:
+    """Which they could not hand on; it was taken and ignored."""
+    optimizer = optim.SGD([gradlib.zeros(1, requires_grad=True)], lr=0.1)
+    parts = [L.ConstantLR(optimizer, 0.1, 2), L.ExponentialLR(optimizer, 0.5)]
+    for scheduler in (L.SequentialLR(optimizer, parts, [2]), L.ChainedScheduler(parts)):
+        with pytest.raises(TypeError, match="positional argument"):
+            scheduler.step(5)

@@ -47,7 +47,7 @@ class SequentialLR(LRScheduler):
         first.start()
         self._last_lr = first.get_last_lr()
 
-    def step(self, epoch: int | None = None) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """Set the rates of the next epoch. Source: torch.optim.lr_scheduler.SequentialLR.step."""
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
@@ -96,7 +96,7 @@ class ChainedScheduler(LRScheduler):
         self.optimizer = schedulers[0].optimizer
         self._last_lr = values(self.optimizer, "lr")
 
-    def step(self, epoch: int | None = None) -> None:
+    def step(self) -> None:  # type: ignore[override]
         """Set the rates of the next epoch. Source: torch.optim.lr_scheduler.ChainedScheduler.step."""
         for scheduler in self._schedulers:
             scheduler.step()
