@@ -36,6 +36,8 @@ def check(operation: Any, args: Sequence[Any], atol: float | None, rtol: float |
     moving = operation.differentiable_args(values) if operation.differentiable else []
     done: list[str] = []
     place = _place(values)
+    if place != "cpu":
+        _written(operation, values, moving, place)
     if operation.host is not None and place != "cpu":
         _compare_forms(operation, values, moving, place, atol, rtol)
         done += ["values", "gradients"] if moving else ["values"]
@@ -97,6 +99,31 @@ def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cot
             if live else ()
         )  # fmt: skip
     return [y.detach().cpu().numpy() for y in made], [g.cpu().numpy() for g in found]
+
+
+def _written(operation: Any, values: Sequence[Any], moving: Sequence[int], place: str) -> None:
+    """Check that results, and gradients by an adjoint kernel, are the same whatever their memory held before the launch."""
+    kernels = [each.implementation for each in (operation, getattr(operation, "adjoint", None)) if hasattr(each, "implementation")]
+    if not kernels:
+        return
+    found = []
+    try:
+        for before in (0, 1):
+            for each in kernels:
+                each.before = before
+            found.append(_gradients(operation, values, moving, None, place))
+    finally:
+        for each in kernels:
+            each.before = None
+    names = (operation.outputs, [f"the gradient by {operation.names[i]}" for i in moving])
+    for which, after_zeros, after_ones in zip(names, *found, strict=True):
+        for name, a, b in zip(which, after_zeros, after_ones, strict=False):
+            first, second = (x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (a, b))
+            if not np.allclose(first, second, rtol=1e-2, atol=1e-2, equal_nan=True):
+                raise AssertionError(
+                    f"{operation.name}: {name} depends on what its memory held before the launch: the kernel reads it or leaves some of it "
+                    "unwritten; write each element, and name in zeroed what is added into"
+                )
 
 
 def _compare_forms(

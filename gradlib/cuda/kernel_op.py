@@ -130,10 +130,13 @@ class Implementation:
     Args:
         spec: the kernel's declaration and how it is launched.
         host: the host form: takes the kernel's arguments in order and returns its outputs; None without one.
+    Attributes:
+        before: what the results' memory holds before the launch; None for whatever is there.
     """
 
     def __init__(self, spec: KernelSpec, host: Callable[..., Any] | None) -> None:
         self.spec, self.host = spec, host
+        self.before: int | None = None
 
     def __call__(self, xp: Any, given: CallInfo, values: Values) -> Any:
         spec = self.spec
@@ -144,10 +147,7 @@ class Implementation:
         plan = spec.plan(arrays, given)
         if xp is np:
             return self.on_host(given, arrays, plan.outputs)
-        made = {
-            name: (xp.zeros if name in spec.zeroed else xp.empty)(shape, dtype)
-            for name, (shape, dtype) in zip(spec.outputs, plan.outputs, strict=True)
-        }
+        made = {name: self._new(xp, name, *kind) for name, kind in zip(spec.outputs, plan.outputs, strict=True)}
         empty = [name for name, array in made.items() if array.size and name not in spec.zeroed] if 0 in plan.grid else []
         if empty:
             raise ValueError(
@@ -159,6 +159,12 @@ class Implementation:
         launch(Call(spec.source, spec.kernel, plan.options, plan.grid, plan.block, args, plan.shared))
         results = tuple(made.values())
         return results[0] if len(results) == 1 else results
+
+    def _new(self, xp: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Memory for a result."""
+        if name in self.spec.zeroed:
+            return xp.zeros(shape, dtype)
+        return xp.empty(shape, dtype) if self.before is None else xp.full(shape, self.before, dtype)
 
     def on_host(self, given: CallInfo, arrays: Values, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
         """Run the host form, and check its results against the kernel's declaration."""

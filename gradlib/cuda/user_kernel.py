@@ -51,7 +51,7 @@ class Kernel:
         again = 0 if isinstance(adjoint, str) else getattr(adjoint, "differentiable", 2)
         self.differentiable = 0 if adjoint is None else 2 if linear else min(2, 1 + again)
         self.generic = any(kind == "typename" for kind, _ in spec.declared.template) and "<" not in spec.kernel
-        implementation = Implementation(spec, host)
+        implementation = self.implementation = Implementation(spec, host)
         derivative = rule if rule is not None else self._derivative(adjoint, host_adjoint)
         self._apply = self._recorded(implementation, derivative)
         self._on_host = self._apply
@@ -106,6 +106,8 @@ class Kernel:
 
     def check(self, *args: Any, atol: float | None = None, rtol: float | None = None) -> tuple[str, ...]:
         """Compare the kernel with its host form, and its adjoint with finite differences, for these arguments.
+
+        On a GPU also see that no result depends on what its memory held before the launch.
 
         Args:
             args: as for a call, on either device.

@@ -659,6 +659,29 @@ def test_check_finds_what_is_wrong(rng):
         softplus(jvp=lambda x, t_x: 2 * t_x).check(x, 2.0)
 
 
+@pytest.mark.cuda
+def test_check_finds_what_is_read_or_not_written():
+    x = gradlib.ones(5, device="cuda")
+    source = r"""extern "C" __global__ void add(const float* x, float* y, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] += x[i];
+    }
+    extern "C" __global__ void add_adjoint(const float* grad_y, float* grad_x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) atomicAdd(&grad_x[i], grad_y[i]);
+    }"""
+    with pytest.raises(AssertionError, match=r"add: y depends on what its memory held before the launch: .* name in zeroed"):
+        kernel(source, "add", shapes={"x": "*n"}).check(x)
+    with pytest.raises(AssertionError, match="add: y depends on what its memory held"):
+        kernel(source.replace("+=", "="), "add", shapes={"x": "*n"}, threads="n - 1", block=1).check(x)
+    given = {"shapes": {"x": "*n"}, "adjoint": "add_adjoint", "linear": True}
+    with pytest.raises(AssertionError, match="add: the gradient by x depends on what its memory held"):
+        kernel(source, "add", zeroed=["y"], **given).check(x)
+    whole = kernel(source, "add", zeroed=["y", "grad_x"], **given)
+    assert whole.check(x) == ("gradcheck", "gradgradcheck", "adjoint")
+    assert whole.implementation.before is None
+
+
 def test_declarations_are_read_as_c_writes_them():
     text = """/* __global__ void f(int a) */
     template <class T, int D = 3>
