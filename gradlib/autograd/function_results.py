@@ -176,6 +176,12 @@ def attach_tangents(level: ForwardLevel, node: FunctionNode, arguments: tuple[An
     tangents = [level.tangent(a) for a in arguments]
     if all(t is None for t in tangents):
         return
+    results = made if isinstance(made, tuple) else (made,)
+    for i, (argument, tangent) in enumerate(zip(arguments, tangents, strict=True)):
+        if tangent is not None and type(argument) is Tensor and any(argument is each for each in results):
+            with lower(level):
+                level.written(argument, tangent)  # a tangent of its own, which jvp will write: it may have been another tensor's too
+            tangents[i] = level.tangent(argument)
     if node.materialize:
         tangents = [_zero_tangent(a) if t is None else t for a, t in zip(arguments, tangents, strict=True)]
     before = {id(a): t._version for a, t in zip(arguments, tangents, strict=True) if t is not None}
@@ -186,7 +192,6 @@ def attach_tangents(level: ForwardLevel, node: FunctionNode, arguments: tuple[An
     finally:
         node.in_jvp = False
     moved = moved if isinstance(moved, tuple) else (moved,)
-    results = made if isinstance(made, tuple) else (made,)
     name = node.ctx_class._forward_cls.__name__
     if len(moved) != len(results):
         raise RuntimeError(f"{name}.jvp returned an invalid number of forward gradients (expected {len(results)} but got {len(moved)})")

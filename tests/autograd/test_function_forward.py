@@ -151,6 +151,24 @@ def test_written_in_place() -> None:
             tangents(function(wrong, double).apply, (leaf() * 1, ones(3)))
 
 
+@pytest.mark.parametrize("make", [lambda a: gradlib.ones(2) + a, lambda a: a.clone(), lambda a: gradlib.zeros(2).copy_(a)])
+def test_a_tangent_that_jvp_writes_is_no_other_tensors(make: Callable[[Tensor], Tensor]) -> None:
+    """The sum with a constant has the tangent of its other term, as the same memory."""
+
+    def double(ctx: Any, x: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    custom = function(lambda ctx, t: t.mul_(2), double)
+    with forward_ad.dual_level():
+        a = forward_ad.make_dual(gradlib.ones(2), gradlib.tensor([3.0, 4.0]))
+        made = make(a)
+        part = made[:1]
+        custom.apply(part)
+        found = [forward_ad.unpack_dual(each).tangent.tolist() for each in (a, made, part)]
+    assert found == [[3, 4], [6, 4], [6]]
+
+
 def test_without_a_tangent_jvp_is_not_asked() -> None:
     class Backward(Function):
         @staticmethod
