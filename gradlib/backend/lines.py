@@ -12,14 +12,14 @@ import numpy as np
 
 from gradlib.backend.array import Array
 
-_SHORT = 32
-"""The longest lines that are reduced so."""
+_SHORT, _STRIDED = 32, 8
+"""The longest lines that are reduced so, of arrays in row-major order and of others."""
 MANY = 1 << 9
 """The fewest elements of all lines for which it is worth the calls."""
 _AT_ONCE = 1 << 15
 """How many elements a transposed copy has, which stays in the cache."""
-_SIDE_BY_SIDE = 64
-"""How many short rows are reduced as one long row."""
+_WIDE, _BESIDE, _ROWS = 128, 256, 256
+"""The longest rows of which several are reduced as one, how many elements that has, and the fewest rows."""
 _STEP, _WIDENED, STEPS = 256, 512, 64
 """The fewest elements of a step of a running fold, those in another dtype, and the longest lines along the memory that have steps."""
 
@@ -30,17 +30,34 @@ def reduced(ufunc: Any, array: Array, axis: Any, keepdims: bool = False) -> Any:
     Args:
         ufunc: associative but for rounding. axis: None, one from 0 to ndim - 1, or a tuple of such.
     """
-    if array.size < MANY or type(axis) is not int or not 1 < array.shape[-1] <= _SHORT or not array.flags.c_contiguous:
-        return ufunc.reduce(array, axis=axis, keepdims=keepdims)
-    width = array.shape[-1]
-    if axis == array.ndim - 1:
-        made = _of_short_lines(ufunc, array.reshape(-1, width)).reshape(array.shape[:-1])
-        return made[..., None] if keepdims else made
-    if axis == 0 and array.ndim == 2 and len(array) >= 4 * _SIDE_BY_SIDE:
-        whole = len(array) - len(array) % _SIDE_BY_SIDE
-        long = ufunc.reduce(array[:whole].reshape(-1, _SIDE_BY_SIDE * width), axis=0).reshape(_SIDE_BY_SIDE, width)
-        return ufunc.reduce(np.concatenate((long, array[whole:])), axis=0, keepdims=keepdims)
+    if array.size >= MANY and type(axis) is int:
+        width, ordered = array.shape[-1], array.flags.c_contiguous
+        if not ordered and array.ndim == 2 and array.flags.f_contiguous:
+            made = reduced(ufunc, array.T, 1 - axis)
+            return np.expand_dims(made, axis) if keepdims else made
+        if axis == array.ndim - 1 and 1 < width <= (_SHORT if ordered else _STRIDED):
+            made = _of_short_lines(ufunc, array.reshape(-1, width)).reshape(array.shape[:-1]) if ordered else _of_columns(ufunc, array)
+            return made[..., None] if keepdims else made
+        if axis == 0 and array.ndim == 2 and ordered and width <= _WIDE and len(array) >= _ROWS:
+            made = _of_narrow(ufunc, array)
+            return made[None] if keepdims else made
     return ufunc.reduce(array, axis=axis, keepdims=keepdims)
+
+
+def _of_narrow(ufunc: Any, array: Array) -> Array:
+    """The reduction of the columns of a matrix with short rows."""
+    beside = min(_BESIDE // array.shape[1], _ROWS // 4)
+    whole = len(array) - len(array) % beside
+    long = ufunc.reduce(array[:whole].reshape(-1, beside * array.shape[1]), axis=0).reshape(beside, -1)
+    return ufunc.reduce(np.concatenate((long, array[whole:])), axis=0)
+
+
+def _of_columns(ufunc: Any, array: Array) -> Array:
+    """The reduction along the last dimension."""
+    made = ufunc(array[..., 0], array[..., 1])
+    for place in range(2, array.shape[-1]):
+        ufunc(made, array[..., place], out=made)
+    return made
 
 
 def _of_short_lines(ufunc: Any, lines: Array) -> Array:

@@ -22,6 +22,7 @@ _LONG = 1024  # numbers in one product
 _LINES, _MANY = 64, 1 << 15  # lines, and elements in lines that are not short: fewer NumPy adds up in less time
 _PIECE = 512  # numbers that are added up at once of a line too long for one product
 _WIDTH, _BLOCK = 32, 128  # columns: fewer NumPy adds up in less time; and how many of their rows are added up at once
+_BESIDE = 256  # numbers of narrow rows that are added up as one wide row
 
 
 @functools.lru_cache(maxsize=256)
@@ -64,9 +65,10 @@ def sums(array: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray | 
             return _of_lines(array.reshape(-1, size)).reshape(shape[:begin])
         return None if end - begin == 1 else np.add.reduce(array.reshape(-1, size), axis=1).reshape(shape[:begin])  # in pairs
     width = math.prod(shape[end:])
-    if begin or width < _WIDTH or array.dtype.char == "d":
+    if begin or (width >= _WIDTH and array.dtype.char == "d"):
         return None
-    return _of_columns(array.reshape(-1, width)).reshape(shape[end:])
+    lines = array.reshape(-1, width)
+    return (_of_columns(lines) if width >= _WIDTH else _of_narrow(lines)).reshape(shape[end:])
 
 
 def _of_lines(lines: np.ndarray) -> np.ndarray:
@@ -93,6 +95,19 @@ def _of_columns(lines: np.ndarray) -> np.ndarray:
     if rest:
         made += ones[:rest].dot(lines[size - rest :])
     return made
+
+
+def _of_narrow(lines: np.ndarray) -> np.ndarray:
+    """Sums of a few columns: rows side by side are wide ones, whose sums are added up in float64."""
+    size, width = lines.shape
+    beside = _BESIDE // width
+    whole = size - size % beside
+    wide = lines[:whole].reshape(-1, beside * width)
+    of_wide = np.add.reduce(wide, axis=0) if lines.dtype.char == "d" else _of_columns(wide)
+    made = np.add.reduce(of_wide.reshape(beside, width), axis=0, dtype=np.float64)
+    if whole < size:
+        made += np.add.reduce(lines[whole:], axis=0, dtype=np.float64)
+    return made.astype(lines.dtype, copy=False)
 
 
 def line_products(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:

@@ -20,6 +20,7 @@ from gradlib.backend.copying import converted
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
 from gradlib.backend.reducing import summed
+from gradlib.backend.sums import LEAST, sums
 from gradlib.backend.thread import call_users
 from gradlib.core.device_rules import added
 from gradlib.core.edge import below
@@ -507,11 +508,20 @@ def fit(d: Any, target: Node, source: Node) -> Any:
     return d
 
 
+def _summed(d: np.ndarray, axis: int | tuple[int, ...]) -> Any:
+    """The sum over some dimensions, added up as by ``sum``."""
+    if d.size >= LEAST and d.dtype.char in "fd" and d.flags.c_contiguous:
+        made = sums(d, axis)
+        if made is not None:
+            return made
+    return np.add.reduce(d, axis=axis)
+
+
 def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: Node) -> Any:
     """Sum a gradient over the dimensions along which its input was broadcast (or spread it, where a rule kept a dimension of 1)."""
     extra = len(have) - len(want)
     if type(d) is np.ndarray and extra > 0 and have[extra:] == want and d.dtype.itemsize > 2:  # as a bias was added to each row
-        summed_up = np.add.reduce(d, axis=tuple(range(extra)))
+        summed_up = _summed(d, 0 if extra == 1 else tuple(range(extra)))
         return summed_up if want else np.asarray(summed_up)
     grown = tuple(i for i in range(len(have)) if i < extra or (want[i - extra] == 1 and have[i] != 1))
     kept = have[extra:] if extra >= 0 else ()
@@ -522,7 +532,9 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
         )
     half = not isinstance(d, Tensor) and d.dtype.itemsize == 2  # which would stop counting at 2048
     summed_up = summed(d, grown, False) if type(d) is device_array() else None
-    d = summed_up if summed_up is not None else d.sum(grown, float32) if half else d.sum(grown)
+    if summed_up is None:
+        summed_up = d.sum(grown, float32) if half else _summed(d, grown) if type(d) is np.ndarray else d.sum(grown)
+    d = summed_up
     if isinstance(d, Tensor):
         return d if d._array.shape == want else d.reshape(want)
     return d if want and d.shape == want else d.reshape(want)  # which turns NumPy's scalar into an array

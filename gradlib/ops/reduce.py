@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.kernel_text import CTYPES, WHOLE
 from gradlib.backend.line_slopes import slope
-from gradlib.backend.lines import reduced
+from gradlib.backend.lines import MANY, reduced
 from gradlib.backend.mask import masked
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
 from gradlib.backend.rows import by_rows
@@ -88,6 +88,12 @@ def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
             return made.reshape(kept(input.shape, dim)) if keepdim else made
     if axis is not None and input.size >= _MANY and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _MANY:
         return row_major(xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype))
+    if type(axis) is int and input.size >= MANY and type(input) is np.ndarray and dtype.char in "fd" and not input.flags.c_contiguous:
+        if input.ndim == 2 and input.flags.f_contiguous:
+            made = total(xp, input.T, 1 - axis, False)
+            return np.expand_dims(made, axis) if keepdim else made
+        if axis == input.ndim - 1:
+            return row_major(reduced(np.add, input, axis, keepdim))
     made = xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
     return made if axis is None or made.ndim < 2 else row_major(made)
 

@@ -14,7 +14,8 @@ from tests.values import host
 
 LINES = [((100, 40), 1), ((100, 400), 1), ((3, 100_001), 1), ((60, 7, 50), (2, 1)), ((4, 3, 500), (1, 2)), ((70_000,), None)]
 COLUMNS = [((300, 100), 0), ((9000, 40), 0), ((6, 7, 500), (0, 1)), ((2, 600), 0)]
-LEFT = [((20, 100), 1), ((9000, 4), 0), ((20, 30, 40), 1), ((20, 30, 40), (0, 2)), ((60_000,), None)]
+COLUMNS += [((9000, 4), 0), ((400, 3), 0), ((50_000, 7), 0), ((60, 40, 5), (0, 1)), ((40, 31), 0), ((2000, 1), 0)]
+LEFT = [((20, 100), 1), ((20, 30, 40), 1), ((20, 30, 40), (0, 2)), ((60_000,), None)]
 
 
 @pytest.mark.parametrize(("shape", "dim"), LINES + COLUMNS + LEFT)
@@ -53,3 +54,26 @@ def test_products_of_lines_are_sums_of_products(shape: tuple[int, ...], dtype: s
 
 def test_lines_too_long_for_one_product_are_left() -> None:
     assert line_products(np.ones((2, 1025)), np.ones((2, 1025))) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_arrays_in_another_order(dtype: str) -> None:
+    x = np.random.default_rng(0).random((3000, 6)).astype(dtype)
+    for each in (x.T, x[:, :3], x[::-1], x.reshape(1500, 2, 6)[:, :, :2]):
+        for dim in range(each.ndim):
+            for keepdim in (False, True):
+                made, wanted = host(gradlib.tensor(each).sum(dim, keepdim)), each.astype("float64").sum(dim, keepdims=keepdim)
+                assert made.shape == wanted.shape
+                np.testing.assert_allclose(made, wanted, rtol=2e-6 if dtype == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "beside"), [((5000, 3), (3,)), ((50, 60, 7), (7,)), ((5000, 3), (1, 3)), ((600, 5), (600, 1))])
+def test_the_gradient_of_what_was_broadcast_is_such_a_sum(dtype: str, shape: tuple[int, ...], beside: tuple[int, ...]) -> None:
+    g = np.random.default_rng(0).random(shape).astype(dtype)
+    b = gradlib.zeros(beside, dtype=dtype, requires_grad=True)
+    (gradlib.zeros(shape, dtype=dtype) + b).backward(gradlib.tensor(g))
+    extra = len(shape) - len(beside)
+    axes = tuple(d for d in range(len(shape)) if d < extra or beside[d - extra] == 1)
+    wanted = g.astype("float64").sum(axes).reshape(beside)
+    np.testing.assert_allclose(host(b.grad), wanted, rtol=5e-7 if dtype == "float32" else 1e-13)

@@ -71,8 +71,8 @@ def test_long_sums_lose_nothing(shape: tuple[int, ...]) -> None:
     """Row after row in float32 the sum would be off by 0.1 %."""
     x, dims = gradlib.full(shape, 0.1), tuple(range(max(len(shape) - 1, 1)))
     number = x.numel() // x.sum(dims).numel()
-    np.testing.assert_allclose(host(x.sum(dims)), number * np.float64(np.float32(0.1)), rtol=2e-7)
-    np.testing.assert_allclose(host(x.mean(dims)), np.float32(0.1), rtol=2e-7)
+    np.testing.assert_allclose(host(x.sum(dims)), number * np.float64(np.float32(0.1)), rtol=3e-7)
+    np.testing.assert_allclose(host(x.mean(dims)), np.float32(0.1), rtol=3e-7)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64"])
