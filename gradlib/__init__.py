@@ -124,6 +124,7 @@ with _without_collection():
     from gradlib.interop.serialization import DamagedFile as DamagedFile, load as load, save as save
     from gradlib.ops.activation import *  # noqa: F403
     from gradlib.ops.arithmetic import *  # noqa: F403
+    from gradlib.ops.broadcast import *  # noqa: F403
     from gradlib.ops.compare import *  # noqa: F403
     from gradlib.ops.complex import *  # noqa: F403
     from gradlib.ops.contract import *  # noqa: F403

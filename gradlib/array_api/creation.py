@@ -9,7 +9,7 @@ import numpy as np
 from gradlib.array_api.array import standard
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.ops import create, from_data, join, rearrange
+from gradlib.ops import broadcast, create, from_data, rearrange
 from gradlib.ops.convert import to
 from gradlib.ops.copies import clone
 from gradlib.ops.shape import view_as
@@ -139,7 +139,7 @@ def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: A
 @standard
 def meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
     """Each array spread over a grid that has a dimension for each of them; with "xy" the first two dimensions change places."""
-    return list(join.meshgrid(*arrays, indexing=indexing))
+    return list(broadcast.meshgrid(*arrays, indexing=indexing))
 
 
 @standard

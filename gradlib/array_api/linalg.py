@@ -10,8 +10,8 @@ from gradlib.array_api.array import promoted, standard
 from gradlib.array_api.reductions import sum
 from gradlib.core.tensor import Tensor
 from gradlib.ops import contract, product, shape as shapes
+from gradlib.ops.broadcast import broadcast_shapes
 from gradlib.ops.complex import conj
-from gradlib.ops.join import broadcast_shapes
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 from gradlib.ops.slices import diagonal as diagonal_view
 

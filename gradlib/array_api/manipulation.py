@@ -8,7 +8,7 @@ from gradlib.array_api.array import Array, as_standard, common_dtype, standard
 from gradlib.array_api.reductions import over
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.ops import gather, index, join, minmax, rearrange, select, shape as shapes, sort as sorting
+from gradlib.ops import broadcast, gather, index, join, minmax, rearrange, select, shape as shapes, sort as sorting
 from gradlib.ops.complex import view_as_complex, view_as_real
 from gradlib.ops.convert import to
 from gradlib.ops.copies import clone, contiguous
@@ -28,7 +28,7 @@ _Axes = int | tuple[int, ...]
 @standard
 def broadcast_arrays(*arrays: Any) -> Any:
     """The arrays in the shape that they have together."""
-    return list(join.broadcast_tensors(*arrays)) if arrays else []
+    return list(broadcast.broadcast_tensors(*arrays)) if arrays else []
 
 
 @standard

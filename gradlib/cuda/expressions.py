@@ -29,8 +29,8 @@ from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 from gradlib.cuda.source import Source, showing_line
+from gradlib.ops.broadcast import broadcast_tensors
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.join import broadcast_tensors
 from gradlib.ops.reduce import spread
 
 Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import cast, first_tensor, full_sizes, held, promoted, tensor_of
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import create, join, rounding
+from gradlib.ops import broadcast, create, join, rounding
 
 # ---- array, asarray and full: NumPy dispatches these to no protocol, so gradlib.numpy has its own --------------------------------
 
@@ -115,7 +115,7 @@ def linspace(
 ) -> Any:  # fmt: skip
     """Evenly spaced numbers between ends, which may be Tensors."""
     first, last = promoted(start, stop, floating=True)
-    first, last = join.broadcast_tensors(first, last)
+    first, last = broadcast.broadcast_tensors(first, last)
     parts = builtins.max(num - 1 if endpoint else num, 1)
     share = create.arange(num, dtype=first.dtype if first.dtype.kind != "c" else np.float64, device=first.device)
     share = (share / parts).reshape((num, *[1] * first.ndim))
@@ -167,5 +167,5 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     places = [1, 0, *range(2, ndim)] if indexing == "xy" and ndim > 1 else list(range(ndim))
     grids = [tensor_of(x, like).reshape(tuple(-1 if place == i else 1 for i in range(ndim))) for x, place in zip(xi, places, strict=True)]
     if not sparse:
-        grids = list(join.broadcast_tensors(*grids))
+        grids = list(broadcast.broadcast_tensors(*grids))
     return tuple(grid.clone() if copy else grid for grid in grids)

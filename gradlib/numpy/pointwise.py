@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
-from gradlib.ops import compare, complex as complex_ops, finite, join, rounding, select, signs, trigonometry
+from gradlib.ops import broadcast, compare, complex as complex_ops, finite, rounding, select, signs, trigonometry
 
 _NUMBERS = {int, float, type(None)}
 
@@ -176,7 +176,7 @@ def _ordered(x: Any) -> Tensor:
 @implements(np.isclose, exact=True)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether two elements differ by no more than a tolerance."""
-    x, y = join.broadcast_tensors(*promoted(a, b, floating=True))
+    x, y = broadcast.broadcast_tensors(*promoted(a, b, floating=True))
     return compare.isclose(x.detach(), y.detach(), rtol, atol, equal_nan)
 
 
@@ -205,7 +205,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether the values are the same where the shapes meet."""
     x, y = promoted(a1, a2)
     try:
-        x, y = join.broadcast_tensors(x, y)
+        x, y = broadcast.broadcast_tensors(x, y)
     except RuntimeError:
         return False
     return bool((x.detach() == y.detach()).all())

@@ -128,7 +128,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     x0, x1, x2 = _three(x)
     y0, y1, y2 = _three(y)
-    from gradlib.ops.join import broadcast_tensors, stack
+    from gradlib.ops.broadcast import broadcast_tensors
+    from gradlib.ops.join import stack
 
     parts = (x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0)
     result = stack(list(broadcast_tensors(*parts)), -1)

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import all_tensors, axes_of, axis_of, full_sizes, reduced_axes, sizes_of, tensor_of, value_of
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import join, rearrange, shape as shapes, slices
+from gradlib.ops import broadcast, rearrange, shape as shapes, slices
 
 
 @implements(np.reshape)
@@ -111,7 +111,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """All in the shape in which they meet."""
-    return tuple(join.broadcast_tensors(*all_tensors(args)))
+    return tuple(broadcast.broadcast_tensors(*all_tensors(args)))
 
 
 @implements(np.flip)

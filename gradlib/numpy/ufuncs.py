@@ -19,11 +19,11 @@ from gradlib.numpy.products import inner_along
 from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
 from gradlib.ops import (
     arithmetic,
+    broadcast,
     compare,
     complex as complex_ops,
     elementwise,
     finite,
-    join,
     powers,
     product,
     rounding,
@@ -223,7 +223,7 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def gcd(x: Any, y: Any) -> Tensor:
     """The greatest common divisor of integers, by Euclid's algorithm."""
-    a, b = (abs(v) for v in join.broadcast_tensors(*_tensors(x, y)))
+    a, b = (abs(v) for v in broadcast.broadcast_tensors(*_tensors(x, y)))
     while bool((b != 0).any()):
         more = b != 0
         a, b = select.where(more, b, a), select.where(more, arithmetic.remainder(a, select.where(more, b, 1)), 0)

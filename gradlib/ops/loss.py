@@ -14,10 +14,10 @@ from gradlib.backend.formulas import formula
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
+from gradlib.ops.broadcast import broadcast_tensors
 from gradlib.ops.convert import to
 from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sign, square
-from gradlib.ops.join import broadcast_tensors
 from gradlib.ops.reduce import back, count, mean, sum, total, total_of_squares
 from gradlib.ops.select import where_op
 
