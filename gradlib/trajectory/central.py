@@ -1,6 +1,6 @@
 """Five-point central differences of a position sequence: what `step_position` with scheme "central" is, and every derivative.
 
-CPU form: `central_host`. CUDA form: `central_device` and kernels/central.cu.
+CPU form: `central_host`, or `central_numba` where numba is in use. CUDA form: `central_device` and kernels/central.cu.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gradlib.ops.reduce import sum
 from gradlib.trajectory import central_device as device, central_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import control, start_part, start_parts, step_times
+from gradlib.trajectory.compiled import form
 from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, shaped, steps_first, times_table
 from gradlib.trajectory.out_buffers import delivered, filling, targets
 from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
@@ -64,7 +65,7 @@ def _forward(xp: Any, dt: Any, options: CentralOptions, sources: bool, buffers: 
     if xp is np:
         into = [steps_first(x, time_last) for x in made]
         *begin, end = each(xp, [*host_rows(chosen, start), goal], batch, joints)
-        host.forward(steps_first(u, time_last), begin, end, times_table(xp, dt), into)
+        form("central", host).forward(steps_first(u, time_last), begin, end, times_table(xp, dt), into)
     else:
         into = [series(x, time_last) for x in made]
         index, group = None if chosen is None else chosen.index, joints if time_last else 1
@@ -78,7 +79,8 @@ def _adjoint(xp: Any, dt: Any, options: CentralOptions, sources: bool, grads: li
     batch, joints = batch_and_joints(shape, time_last)
     if xp is np:
         horizon = shape[2 if time_last else 1]
-        by_u, *rest = host.adjoint([steps_first(g, time_last) for g in grads], times_table(xp, dt), (batch, horizon, joints), has_goal)
+        ordered, sizes = [steps_first(g, time_last) for g in grads], (batch, horizon, joints)
+        by_u, *rest = form("central", host).adjoint(ordered, times_table(xp, dt), sizes, has_goal)
         by_u, stacked = np.ascontiguousarray(steps_first(by_u, time_last)), None if chosen is None else np.stack(rest[:3])
     else:
         given = [series(g, time_last) for g in grads]

@@ -18,12 +18,15 @@ from gradlib.trajectory.chain_host import Parts
 from gradlib.trajectory.compiled import loop
 from gradlib.trajectory.lanes import MOST, array_in, array_out, lanes_of, load, load_row, splat, store
 
+_FEW = 1 << 15  # elements up to which the calls of NumPy cost more than what they do
+
 
 def forward(
     u: Array, start: Parts, dt: Any, order: int, exact: bool = False, sources: Parts | None = None, out: Sequence[Array] | None = None
 ) -> tuple[Array, ...]:
     """`chain_host.forward`, which computes the 16-bit types and what has sources."""
-    run = loop(_forward_loop, u.dtype, lanes_of(u.shape[2]), order, exact) if sources is None and u.size else None
+    alone = order == 0 and u.shape[2] == 1 and u.size > _FEW  # differences of one joint, in which NumPy finds longer vectors
+    run = loop(_forward_loop, u.dtype, lanes_of(u.shape[2]), order, exact) if sources is None and u.size and not alone else None
     if run is None:
         return host.forward(u, start, dt, order, exact, sources, out)
     made = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
@@ -41,7 +44,7 @@ def adjoint(
         return host.adjoint(grads, dt, shape, order, exact, with_sources)
     by_u, by_start = np.empty(shape, dtype), np.empty((3, shape[0], shape[2]), dtype)
     by_sources = [np.empty(shape, dtype) for _ in range(3)] if with_sources else []
-    run(*[_ready(g, dtype) for g in grads], np.array(dt, dtype, ndmin=2), by_u, by_start, *(by_sources or (by_u, by_u, by_u)))
+    run(*[ready(g, dtype) for g in grads], np.array(dt, dtype, ndmin=2), by_u, by_start, *(by_sources or (by_u, by_u, by_u)))
     return (by_u, *by_start, *by_sources)
 
 
@@ -51,8 +54,8 @@ def begin(start: Parts, u: Array) -> list[Array | None]:
     return [at_rest if x is None else x for x in start]
 
 
-def _ready(grad: Array | None, dtype: np.dtype) -> Array:
-    """A gradient for `_adjoint_loop`: contiguous, or as many lanes of one number that is all it holds, as that of a sum does."""
+def ready(grad: Array | None, dtype: np.dtype) -> Array:
+    """A gradient for a compiled adjoint: contiguous, or as many lanes of one number that is all it holds, as that of a sum does."""
     if grad is None:
         return np.zeros((1, 1, MOST), dtype)
     return np.ascontiguousarray(grad, dtype) if any(grad.strides) else np.full((1, 1, MOST), grad[0, 0, 0], dtype)

@@ -1,19 +1,29 @@
-"""Central differences on the CPU, against the specification's padded sequence."""
+"""Central differences on the CPU, by NumPy and by numba, against the specification's padded sequence."""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from gradlib.trajectory import central_host as central
+from gradlib.trajectory import central_host
 from tests.trajectory import oracle
 
 SHAPES = [(3, 6, 2), (2, 7, 1), (4, 12, 3)]
 
 
+@pytest.fixture(params=["central_host", "central_numba"])
+def central(request):
+    """Each form in turn."""
+    if request.param == "central_numba":
+        pytest.importorskip("numba")
+    return import_module(f"gradlib.trajectory.{request.param}")
+
+
 @pytest.mark.parametrize("with_goal", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_forward_is_the_stencil_on_the_padded_sequence(rng, shape, with_goal):
+def test_forward_is_the_stencil_on_the_padded_sequence(central, rng, shape, with_goal):
     u, start = rng.standard_normal(shape), rng.standard_normal((3, shape[0], shape[2]))
     goal = rng.standard_normal((shape[0], shape[2])) if with_goal else None
     for dt in (rng.uniform(0.5, 1.5, (shape[0], 1)), np.full((1, 1), 0.7)):
@@ -23,7 +33,7 @@ def test_forward_is_the_stencil_on_the_padded_sequence(rng, shape, with_goal):
 
 @pytest.mark.parametrize("with_goal", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_adjoint_is_the_transpose(rng, shape, with_goal):
+def test_adjoint_is_the_transpose(central, rng, shape, with_goal):
     dt = rng.uniform(0.5, 1.5, (shape[0], 1))
 
     def linear(u, start, goal):
@@ -37,7 +47,7 @@ def test_adjoint_is_the_transpose(rng, shape, with_goal):
 
 
 @pytest.mark.parametrize("with_goal", [False, True])
-def test_unused_actions_have_gradient_zero(rng, with_goal):
+def test_unused_actions_have_gradient_zero(central, rng, with_goal):
     shape = (2, 9, 3)
     by_u = central.adjoint(list(rng.standard_normal((4, *shape))), np.full((1, 1), 0.3), shape, with_goal)[0]
     first = 9 - 5 if with_goal else 9 - 4
@@ -46,7 +56,7 @@ def test_unused_actions_have_gradient_zero(rng, with_goal):
 
 
 @pytest.mark.parametrize(("degree", "quantities"), [(4, (0, 1, 2, 3)), (5, (0, 2))])
-def test_exact_on_polynomials(rng, degree, quantities):
+def test_exact_on_polynomials(central, rng, degree, quantities):
     """v, a and j are exact on quartics away from the padding; on quintics only the even stencils p and a are."""
     h, t = 20, 0.3
     c = rng.standard_normal(degree + 1)
@@ -63,7 +73,7 @@ def test_exact_on_polynomials(rng, degree, quantities):
         assert (error < 1e-9) == (k in quantities)
 
 
-def test_taylor_padding_is_exact_on_quadratics(rng):
+def test_taylor_padding_is_exact_on_quadratics(central, rng):
     """With a quadratic through the start state, the padded past continues it: exact from step 0 on."""
     h, t = 12, 0.2
     x = np.polynomial.Polynomial(rng.standard_normal(3))
@@ -75,7 +85,7 @@ def test_taylor_padding_is_exact_on_quadratics(rng):
 
 
 @pytest.mark.parametrize("with_goal", [False, True])
-def test_ends_at_rest(rng, with_goal):
+def test_ends_at_rest(central, rng, with_goal):
     u, start, goal = rng.standard_normal((2, 10, 3)), rng.standard_normal((3, 2, 3)), rng.standard_normal((2, 3))
     p, v, a, j = central.forward(u, start, goal if with_goal else None, np.full((1, 1), 0.5))
     np.testing.assert_array_equal(p[:, -1], goal if with_goal else u[:, 5])
@@ -85,6 +95,23 @@ def test_ends_at_rest(rng, with_goal):
 
 def test_narrow_types(rng):
     u, start = rng.standard_normal((2, 8, 2)).astype(np.float16), [x.astype(np.float16) for x in rng.standard_normal((3, 2, 2))]
-    wide = central.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], None, np.full((1, 1), 0.5))
-    for found, expected in zip(central.forward(u, start, None, np.full((1, 1), 0.5)), wide, strict=True):
+    wide = central_host.forward(u.astype(np.float32), [x.astype(np.float32) for x in start], None, np.full((1, 1), 0.5))
+    for found, expected in zip(central_host.forward(u, start, None, np.full((1, 1), 0.5)), wide, strict=True):
         np.testing.assert_array_equal(found, expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("with_goal", [False, True])
+def test_numba_takes_any_gradients_and_a_missing_start(rng, with_goal):
+    central_numba = pytest.importorskip("gradlib.trajectory.central_numba", exc_type=ImportError)
+    shape = (3, 8, 7)
+    full, repeated = rng.standard_normal((4, *shape)), np.broadcast_to(2.5, shape)
+    strided = rng.standard_normal((*shape, 2))[..., 1]
+    for grads in ([None, repeated, full[2], strided], [full[0], None, None, None], [strided, full[1], repeated, None]):
+        results = [form.adjoint(grads, 0.5, shape, with_goal) for form in (central_host, central_numba)]
+        for expected, found in zip(*results, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    goal = full[1, :, 0] if with_goal else None
+    for start in ([None, full[0, :, 0], None], [full[0, :, 0], None, full[0, :, 1]]):
+        results = [form.forward(strided, start, goal, 0.5) for form in (central_host, central_numba)]
+        for expected, found in zip(*results, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
