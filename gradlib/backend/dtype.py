@@ -320,8 +320,13 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
             value = fitted(value, common) if fitting and not is_half(common) else value
             met.append(value if weak else np.asarray(value).astype(common)[()])
         else:
-            met.append(value if value is None or value.dtype == common else value.astype(common))
+            met.append(value if value is None or value.dtype == common else converted(value, common))
     return met
+
+
+def converted(array: Any, dtype: np.dtype) -> Any:
+    """A copy of another dtype in the array's order; row-major where it is expanded, whose axes NumPy would put in another order."""
+    return array.astype(dtype, "C" if 0 in array.strides else "K")
 
 
 _promote_to_float = functools.partial(promote, to_float=True)
@@ -371,7 +376,7 @@ def in_single(values: list[Any]) -> list[Any]:
     made: list[Any] = []
     single: Any = np.float32
     for value in values:
-        made.append(single(value) if isinstance(value, _NUMBERS) or value is None else value.astype(float32))
+        made.append(single(value) if isinstance(value, _NUMBERS) or value is None else converted(value, float32))
     return made
 
 

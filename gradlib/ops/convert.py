@@ -41,7 +41,7 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
         input = input.real
     made = cast(input, dtype)
     if made is None:
-        made = input.astype(dtype, "C" if 0 in input.strides else "K")
+        made = dtypes.converted(input, dtype)
     return made if place == source else move(made, place)
 
 

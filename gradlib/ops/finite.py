@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import all_finite
+from gradlib.backend.array import all_finite, copy
 from gradlib.backend.formulas import formula
 from gradlib.core.op import op
 from gradlib.ops.select import where_op
@@ -104,10 +104,10 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         result.imag = nan_to_num.op.value(xp, input.imag, nan, posinf, neginf)  # type: ignore[attr-defined]
         return result
     if xp is np and all_finite(input):
-        return input.copy("K")
+        return copy(input)
     high, low = _extremes(input.dtype)
     high, low = high if posinf is None else posinf, low if neginf is None else neginf
-    result = xp.array(input, order="K", copy=True)
+    result = copy(input)
     with np.errstate(over="ignore"):
         for found, value in ((xp.isnan(input), 0.0 if nan is None else nan), (input == math.inf, high), (input == -math.inf, low)):
             xp.copyto(result, result.dtype.type(value), where=found)  # not by a mask, whose size a CUDA device must report to the host

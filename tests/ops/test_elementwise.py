@@ -231,3 +231,12 @@ def test_every_shape_is_kept(shape: tuple[int, ...], name: str) -> None:
     y.sum().backward()
     assert x.grad.shape == shape
     assert y._array.base is None
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float16", "float32"])
+def test_results_of_an_expanded_tensor_are_contiguous(dtype: str) -> None:
+    """Also where it is cast first: NumPy keeps an order of axes that an expanded array does not have."""
+    x = gradlib.ones(2, 3, dtype=dtype).expand(4, 2, 3)
+    calls = (gradlib.exp, gradlib.nan_to_num, lambda x: x * 2.5, lambda x: x + x, lambda x: x < 2.5, lambda x: x.double())
+    for place, call in enumerate(calls):
+        assert call(x).view(-1).shape == (24,), place
