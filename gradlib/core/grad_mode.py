@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gradlib.core.modes import set_grad, set_inference, thread_state
+from gradlib.core.modes import note_pause, set_grad, set_inference, thread_state
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +94,7 @@ class ContextDecorator:
 def _switch(enabled: bool) -> None:
     """``set_grad`` for the user, noted where it ends recording."""
     if set_grad(enabled) and not enabled:
-        thread_state.paused = True
+        note_pause()
 
 
 class _GradMode(ContextDecorator):

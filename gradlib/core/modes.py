@@ -47,7 +47,7 @@ class ThreadState(threading.local):
     """The modes of the calling thread."""
 
     grad_enabled = True
-    paused = False  # whether the user switched recording off since ``linearize`` last asked
+    paused = False  # whether the user switched recording off; see `noting_pauses`
     inference = False
     interpreters: tuple[Interpreter, ...] = ()
     quick: Interpreter | None = None  # the only interpreter, when an operation's compiled ``forward`` can do what it does
@@ -90,6 +90,25 @@ class recording:
 
     def __exit__(self, *exc: object) -> None:
         set_grad(self.before)
+
+
+def note_pause() -> None:
+    """The user switched recording off."""
+    thread_state.paused = True
+
+
+class noting_pauses:
+    """While entered, sees whether the user's function switches recording off. ``seen``: whether it did, once this is left."""
+
+    __slots__ = ("before", "seen")
+
+    def __enter__(self) -> noting_pauses:
+        self.before, thread_state.paused = thread_state.paused, False
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.seen = thread_state.paused
+        thread_state.paused = self.seen or self.before
 
 
 def activate(count: int) -> None:

@@ -10,7 +10,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import broadcast_as
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import as_outside, next_seq, recording, thread_state
+from gradlib.core.modes import as_outside, next_seq, noting_pauses, recording, thread_state
 from gradlib.core.tensor import Tensor
 from gradlib.func.leaves import (
     deactivate,
@@ -291,12 +291,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         with outside:
             return func(*map_leaves(lambda x: x.clone() if isinstance(x, Tensor) else x, values))
 
-    paused, thread_state.paused = thread_state.paused, False
-    try:
+    with noting_pauses() as pauses:
         value, pull = vjp(of_copies, *primals)
-        unrecorded = thread_state.paused
-    finally:
-        thread_state.paused = thread_state.paused or paused
     outputs, made_structure = flatten(value)
     given, structure = flatten(primals)
     primals_count = requires_outer_grad(*given, since=next_seq())
@@ -312,7 +308,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             )
         for x, t in zip(given, moved, strict=True):
             _check_tangent(x, t)
-        if unrecorded:
+        if pauses.seen:
             return jvp(of_copies, primals, tangents)[1]
         pairs = [(p, t) for p, t in zip(pulled, moved, strict=True) if p.requires_grad]
         if not pairs:

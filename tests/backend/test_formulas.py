@@ -158,7 +158,8 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     x = cupy.arange(40.0).reshape(5, 8)
     numbers = [0.5] * (len(formulas.SUMS[name][0].split()) - 2)
     made = formulas.summed(name, x, x + 2, *numbers, by=4)
-    assert (made.shape, made.item()) == ((), {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40}[name])
+    expected = {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
+    assert (made.shape, made.item()) == ((), expected[name])
     for given in ((x.T, x.T), (x, x[:1]), (x, x.astype("float32")), (x[:0], x[:0]), (x.astype("int64"), x.astype("int64"))):
         assert formulas.summed(name, *given, *numbers) is None
     assert formulas.summed(name, x, x, *numbers, by=np.inf) is None

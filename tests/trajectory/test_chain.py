@@ -302,7 +302,7 @@ REFUSED = [
     ({"start": (np.zeros((3, D)), np.zeros((2, D))), "start_idx": np.array([0, 1])}, ValueError, "one S"),
     ({"out": [np.zeros((B, H, D))] * 3}, TypeError, "four"),
     ({"out": [np.zeros((B, H, D))] * 4}, ValueError, "overlap"),
-    ({"out": [U, *(np.zeros((B, H, D)) for _ in range(3))]}, ValueError, "apart from u"),
+    ({"out": [U, *(np.zeros((B, H, D)) for _ in range(3))]}, ValueError, "apart from what is read.*overlaps u,"),
     ({"out": [np.zeros((B, H, D), np.float32) for _ in range(4)]}, ValueError, "float32"),
     ({"out": [np.zeros((B, D, H)).swapaxes(1, 2) for _ in range(4)]}, ValueError, "C-contiguous"),
     ({"out": [np.frombuffer(bytearray(161), np.uint8)[1:].view(float).reshape(B, H, D) for _ in range(4)]}, ValueError, "aligned"),
