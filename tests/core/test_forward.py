@@ -317,3 +317,13 @@ def test_a_view_of_a_dual_whose_tangent_lies_otherwise_in_memory(other: Any) -> 
         copy = dual.clone()
         copy.view(-1).mul_(2)
         assert forward_ad.unpack_dual(copy.reshape(-1)).tangent.tolist() == [2 * each for each in want]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(2,), (2, 2)])
+@pytest.mark.parametrize("name", ["nanmean", "mean", "nansum", "std", "logsumexp", "norm"])
+def test_the_tangent_of_a_half_reduction_is_half(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(gradlib.ones(shape, dtype=dtype), gradlib.ones(shape, dtype=dtype))
+        made = gradlib.logsumexp(dual, 0) if name == "logsumexp" else getattr(gradlib, name)(dual)
+        assert forward_ad.unpack_dual(made).tangent.dtype == made.dtype
