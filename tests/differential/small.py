@@ -7,7 +7,7 @@ of those there are is declared here once, the others beside them.
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 import pathlib
 from collections.abc import Iterator
 
@@ -45,7 +45,9 @@ THRESHOLDS = {
     "optim.foreach": "SMALL _CACHED",
     "optim.optimizer": "_BLOCK",
     "trajectory.cache_blocks": "_BLOCK _FEW _LARGEST _LONG _RECORD _SETUP _STEP _SUMMED _WIDE",
+    "trajectory.chain_numba": "_FEW",
     "trajectory.cost_host": "_BLOCK",
+    "trajectory.cost_numba": "_BLOCK",
     "trajectory.planning.sines": "_ALONE _SHORT",
     "trajectory.planning.solve": "ELEMENTS",
     "trajectory.skewed_table": "LARGEST",
@@ -139,7 +141,8 @@ def lower(elements: int) -> None:
         raise ValueError(f"blocks have at least 2 elements, got {elements}")
     lowered = declared(THRESHOLDS)
     for module, name in lowered | {(importer, name) for importer, source, name in imported() if (source, name) in lowered}:
-        setattr(importlib.import_module(f"gradlib.{module}"), name, elements)
+        if not module.endswith("_numba") or importlib.util.find_spec("numba"):
+            setattr(importlib.import_module(f"gradlib.{module}"), name, elements)
 
 
 def imported() -> Iterator[tuple[str, str, str]]:
