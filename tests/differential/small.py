@@ -85,9 +85,7 @@ OTHERS = {
     "ops.index": "_LONG",
     "trajectory.bspline_device": "_WIDE_HELD",
     "trajectory.cache_blocks": "_LINE _SETS",
-    "trajectory.chain_numba": "_FEW",
     "trajectory.cost_device": "FIELDS _STEPS",
-    "trajectory.cost_numba": "_BLOCK",
     "trajectory.cost_terms": "PATH TIME",
     "trajectory.lanes": "MOST",
     "trajectory.planning.errors": "_LONGEST _NAMES",
@@ -101,7 +99,7 @@ OTHERS = {
     "trajectory.skewed_table": "_KEPT",
     "trajectory.tiles": "THREADS _ELEMENTS _GRID _OF_CUDA _OUTPUTS _RESIDENT _RUN _SERIES _SHARED _THREADS_HELD",
 }
-"""The rest: what is part of a meaning, a format or a CUDA kernel, or bounds a cache; and what numba compiles in."""
+"""The rest: what is part of a meaning, a format or a CUDA kernel, or bounds a cache."""
 
 
 def declared(table: dict[str, str]) -> set[tuple[str, str]]:
@@ -139,10 +137,16 @@ def lower(elements: int) -> None:
     """Set all thresholds, in this process, to a number of elements, of at least 2; also where another module has imported one."""
     if elements < 2:
         raise ValueError(f"blocks have at least 2 elements, got {elements}")
-    lowered = declared(THRESHOLDS)
-    for module, name in lowered | {(importer, name) for importer, source, name in imported() if (source, name) in lowered}:
-        if not module.endswith("_numba") or importlib.util.find_spec("numba"):
-            setattr(importlib.import_module(f"gradlib.{module}"), name, elements)
+    for module, name in lowered():
+        setattr(importlib.import_module(f"gradlib.{module}"), name, elements)
+
+
+def lowered() -> set[tuple[str, str]]:
+    """The thresholds, also where another module has imported one; without numba those of compiled loops are not there."""
+    chosen = declared(THRESHOLDS)
+    everywhere = chosen | {(importer, name) for importer, source, name in imported() if (source, name) in chosen}
+    compiled = importlib.util.find_spec("numba") is not None
+    return {(module, name) for module, name in everywhere if compiled or not module.endswith("_numba")}
 
 
 def imported() -> Iterator[tuple[str, str, str]]:
