@@ -46,7 +46,7 @@ def reduced(ufunc: Any, array: Array, axis: Any, keepdims: bool = False) -> Any:
 
 def _of_narrow(ufunc: Any, array: Array) -> Array:
     """The reduction of the columns of a matrix with short rows."""
-    beside = min(_BESIDE // array.shape[1], _ROWS // 4)
+    beside = max(1, min(_BESIDE // array.shape[1], _ROWS // 4))
     whole = len(array) - len(array) % beside
     long = ufunc.reduce(array[:whole].reshape(-1, beside * array.shape[1]), axis=0).reshape(beside, -1)
     return ufunc.reduce(np.concatenate((long, array[whole:])), axis=0)
