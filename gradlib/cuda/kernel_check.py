@@ -103,7 +103,8 @@ def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cot
 
 def _written(operation: Any, values: Sequence[Any], moving: Sequence[int], place: str) -> None:
     """Check that results, and gradients by an adjoint kernel, are the same whatever their memory held before the launch."""
-    kernels = [each.implementation for each in (operation, getattr(operation, "adjoint", None)) if hasattr(each, "implementation")]
+    launched: list[Any] = [operation, getattr(operation, "adjoint", None)]
+    kernels = [each.implementation for each in launched if hasattr(each, "implementation")]
     if not kernels:
         return
     found = []
