@@ -88,6 +88,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     bent, smooth, spreads = [gradlib.tanh(x)], [functional.gelu(x)], [x.var(-1)]
     normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y.clone())], y[:, 0].clone(), y[0, 0].clone()
+    lengths, multiplied, greatest, logarithms = [x.norm(dim=-1)], [x.prod(-1)], [x.max(-1)[0]], [x.logsumexp(-1)]
+    wrong = [functional.cross_entropy(x, labels)]
     turning = gradlib.complex(y, y)
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
@@ -144,6 +146,11 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of var(-1)": (lambda: grad(spreads, [x], [v4], retain_graph=True), None),
         "backward of layer_norm": (lambda: grad(normal, [x], [y], retain_graph=True), None),
         "backward of mse_loss": (lambda: grad(losses, [x], [one], retain_graph=True), None),
+        "backward of norm(-1)": (lambda: grad(lengths, [x], [v4], retain_graph=True), None),
+        "backward of prod(-1)": (lambda: grad(multiplied, [x], [v4], retain_graph=True), None),
+        "backward of max(-1)": (lambda: grad(greatest, [x], [v4], retain_graph=True), None),
+        "backward of logsumexp": (lambda: grad(logarithms, [x], [v4], retain_graph=True), None),
+        "backward of cross_entropy": (lambda: grad(wrong, [x], [one], retain_graph=True), None),
         "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
         "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
         "x16 * 2.5": (lambda: halves * 2.5, lambda: halves._array * 2.5),
@@ -201,6 +208,9 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "recorded y[0] = row": (lambda: x.clone().__setitem__(0, v), None),
         "topk": (lambda: x.topk(2), None),
         "scatter_reduce": (lambda: x.scatter_reduce(0, p, two, "amax"), None),
+        "scatter_reduce, mean": (lambda: x.scatter_reduce(0, p, two, "mean"), None),
+        "pad": (lambda: functional.pad(x, (1, 1)), None),
+        "norm(-1)": (lambda: x.norm(dim=-1), None),
         "cumsum": (lambda: x.cumsum(-1), lambda: a.cumsum(-1)),
         "cummax": (lambda: x.cummax(-1), None),
         "log_softmax": (lambda: x.log_softmax(-1), None),
@@ -232,6 +242,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         for each in held:
             each.grad = gradlib.ones(8, device="cuda")
         made[f"{name}.step, 10 parameters"] = (getattr(gradlib.optim, name)(held, lr=1e-3, **options).step, None)
+    made["clip_grad_norm_, 10 parameters"] = (functools.partial(gradlib.nn.utils.clip_grad_norm_, held, 1e9), None)
     return made
 
 

@@ -38,7 +38,7 @@ def table(found: dict[str, Any]) -> str:
     others = ", ".join(f"{name} {version}" for name, version in versions.items() if name != "gradlib")
     lines = [
         f"gradlib's time as a multiple of each library's, in one run on {where}, {threads}, {machine['date']}",
-        f"({others}):",
+        f"({others}). Trajectories are compiled by numba; `numpy path` is gradlib without it." if "numba" in versions else f"({others}).",
         "",
         "| program | gradlib | ratios |",
         "| --- | --- | --- |",
