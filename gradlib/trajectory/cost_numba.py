@@ -99,11 +99,10 @@ def _clear(terms: Any, state: Any, by_x: Any, low: Any, high: Any) -> None:
 
 
 @njit(error_model="numpy")
-def _state_term(
-    fields: Any, constants: Any, x: Any, by_x: Any, aim: Any, dt: Any, cost: Any, by_times: Any, low: Any, high: Any, begin: Any, end: Any,
-    begun: Any, gradient: Any, by_dt: Any, seconds: Any, priced: Any, lanes: Any,
-) -> None:  # fmt: skip
-    """A term of p, v, a or j: elements ``begin`` to ``end`` of those that count; ``begun``: whether their gradient holds numbers."""
+def _state_term(given: Any, begin: Any, end: Any, lanes: Any) -> None:
+    """A term of p, v, a or j: elements ``begin`` to ``end`` of those that count. Of what is given ``begun`` tells whether their gradient
+    holds numbers."""
+    fields, constants, x, by_x, aim, dt, cost, by_times, low, high, begun, gradient, by_dt, seconds, priced = given
     _, horizon, joints = x.shape
     first, power, timed, target = fields[3], fields[1], fields[2], fields[10]
     weight, weight_on, lower, lower_on, upper, upper_on = fields[4], fields[5], fields[6], fields[7], fields[8], fields[9]
@@ -224,62 +223,16 @@ def _loop(real: Any, lanes: int) -> Any:
                     x, by_x, aim = states[fields[0]], made[fields[0]], targets[max(fields[10], 0)]
                     count = (horizon - fields[3]) * joints
                     wide = count - count % MOST
+                    given = (
+                        fields, constants, x, by_x, aim, dt, cost, by_times, low, high, begun, gradient, by_dt, seconds, priced,
+                    )  # fmt: skip
                     if wide:
-                        _state_term(
-                            fields,
-                            constants,
-                            x,
-                            by_x,
-                            aim,
-                            dt,
-                            cost,
-                            by_times,
-                            low,
-                            high,
-                            0,
-                            wide,
-                            begun,
-                            gradient,
-                            by_dt,
-                            seconds,
-                            priced,
-                            MOST,
-                        )
+                        _state_term(given, 0, wide, MOST)
                     if wide < count:
-                        _state_term(
-                            fields,
-                            constants,
-                            x,
-                            by_x,
-                            aim,
-                            dt,
-                            cost,
-                            by_times,
-                            low,
-                            high,
-                            wide,
-                            count,
-                            begun,
-                            gradient,
-                            by_dt,
-                            seconds,
-                            priced,
-                            1,
-                        )
+                        _state_term(given, wide, count, 1)
 
     large, table, row, size = array_in(real, 3), array_in(real, 2), array_out(real, 1), types.intp
-    signature = (
-        *(
-            types.boolean,
-            types.boolean,
-            size,
-            size,
-            size,
-            types.UniTuple(large, 4),
-            types.UniTuple(table, 8),
-            array_in(types.int64, 2),
-            array_in(real, 1),
-        ),
-        *(array_in(real, 2, "A"), row, types.UniTuple(array_out(real, 3), 4), array_out(real, 2), row, row),
-    )
-    return signature, motion_cost
+    asked = types.boolean, types.boolean, size, size, size
+    given = types.UniTuple(large, 4), types.UniTuple(table, 8), array_in(types.int64, 2), array_in(real, 1), array_in(real, 2, "A")
+    made = row, types.UniTuple(array_out(real, 3), 4), array_out(real, 2)
+    return (*asked, *given, *made, row, row), motion_cost

@@ -68,11 +68,8 @@ def _loop(real: Any, lanes: int, limited: bool, gradient: bool, by_dt: bool) -> 
             row = b if len(dt) > 1 else 0
             for k in range(0, joints, lanes):
                 d = min(k, joints - lanes)
-                weight_v, weight_a, weight_j = (
-                    load_row(weights, 0, d, lanes),
-                    load_row(weights, 1, d, lanes),
-                    load_row(weights, 2, d, lanes),
-                )
+                weight_v, weight_a = load_row(weights, 0, d, lanes), load_row(weights, 1, d, lanes)
+                weight_j = load_row(weights, 2, d, lanes)
                 if limited:
                     low_p, high_p = load_row(limits, 0, d, lanes), load_row(limits, 1, d, lanes)
                     low_v, high_v = load_row(limits, 2, d, lanes), load_row(limits, 3, d, lanes)
@@ -143,5 +140,4 @@ def _loop(real: Any, lanes: int, limited: bool, gradient: bool, by_dt: bool) -> 
                     by_times[b, 0] += total(keep(by_time, k - d))
 
     large, rows, made = array_in(real, 3), array_in(real, 2, "A"), array_out(real, 3)
-    by_start = array_out(real, 3)
-    return (large, *[rows] * 6, types.float64, array_out(real, 1), made, by_start, array_out(real, 2)), smoothness
+    return (large, *[rows] * 6, types.float64, array_out(real, 1), made, made, array_out(real, 2)), smoothness
