@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import cast, first_tensor, full_sizes, held, promoted, tensor_of
+from gradlib.numpy.operands import cast, first_tensor, full_sizes, held, promoted, sizes_of, tensor_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.ops import broadcast, create, join, rounding
 
@@ -53,7 +53,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Tensor:
 @implements(np.full)
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Tensor:
     """One value everywhere, that of a Tensor."""
-    return cast(tensor_of(fill_value), dtype).broadcast_to(tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)).clone()
+    return cast(tensor_of(fill_value), dtype).broadcast_to(sizes_of(shape)).clone()
 
 
 # ---- like another, spaced, and grids -------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """Write elements along an axis, for each line its own, in place."""
-    x = _target(arr, "put_along_axis")
+    x = target(arr, "put_along_axis")
     if axis is None:
         x.reshape((-1,))[np.asarray(value_of(indices))] = cast(tensor_of(values, x), x.dtype)
         return
@@ -84,7 +84,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     x[key] = cast(tensor_of(values, x), x.dtype)
 
 
-def _target(value: Any, name: str) -> Tensor:
+def target(value: Any, name: str) -> Tensor:
     """The target of a write in place: a Tensor, since an array would drop the derivative."""
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -96,7 +96,7 @@ def _target(value: Any, name: str) -> Tensor:
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Write elements at places of the flattened array, in place."""
-    x = _target(a, "put")
+    x = target(a, "put")
     places = _places(ind, int(np.prod(x.shape)), mode).ravel()
     values = cast(tensor_of(v, x), x.dtype).reshape((-1,))
     x[np.unravel_index(places, tuple(x.shape))] = values[np.arange(places.size) % values.shape[0]]
@@ -105,7 +105,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write values one after the other where the mask is true, in place."""
-    x = _target(arr, "place")
+    x = target(arr, "place")
     chosen = np.flatnonzero(value_of(mask))
     if chosen.size:
         put(x, chosen, tensor_of(vals, x).reshape((-1,)))
@@ -114,7 +114,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 @implements(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write where the mask is true, from the same place of the values, in place."""
-    x = _target(a, "putmask")
+    x = target(a, "putmask")
     chosen, given = np.flatnonzero(value_of(mask)), tensor_of(values, x).reshape((-1,))
     if chosen.size:
         put(x, chosen, given[chosen % given.shape[0]])
@@ -123,7 +123,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write the values, in place; where the mask is true."""
-    x = _target(dst, "copyto")
+    x = target(dst, "copyto")
     given = tensor_of(src, x)
     if not np.can_cast(given.dtype, x.dtype, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {given.dtype!r} to {x.dtype!r} according to the rule {casting!r}")
@@ -134,7 +134,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @implements(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """Write the main diagonal, in place."""
-    x = _target(a, "fill_diagonal")
+    x = target(a, "fill_diagonal")
     if x.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if wrap:

@@ -54,14 +54,10 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return made if out is None else written(made, out, "numpy.stack")
 
 
-def _one_d(x: Tensor) -> Tensor:
-    return x.reshape((1,)) if x.ndim == 0 else x
-
-
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Side by side: along the second axis, of vectors along the first."""
-    parts = [_one_d(x) for x in _joined(tup, dtype, casting)]
+    parts = [_at_least(x, 1) for x in _joined(tup, dtype, casting)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
 
 

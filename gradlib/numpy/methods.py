@@ -9,7 +9,20 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy import reductions, ufuncs
-from gradlib.numpy.operands import all_tensors, axes_of, axis_of, cast, first_tensor, flat, floating, tensor_of, value_of, written
+from gradlib.numpy.indexing import along_axis, chosen_tensors, target
+from gradlib.numpy.operands import (
+    all_tensors,
+    axes_of,
+    axis_of,
+    cast,
+    first_tensor,
+    flat,
+    floating,
+    sizes_with,
+    tensor_of,
+    value_of,
+    written,
+)
 from gradlib.numpy.registry import refusal
 from gradlib.ops import join, scan, softmax
 
@@ -63,7 +76,7 @@ def _folded(ufunc: Any, x: Tensor, along: int) -> Tensor:
     if not parts:
         if ufunc.identity is None:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-        return x.new_full(tuple(1 if i == along else n for i, n in enumerate(x.shape)), ufunc.identity)
+        return x.new_full(sizes_with(x, along, 1), ufunc.identity)
     found = parts[0]
     for part in parts[1:]:
         found = ufuncs.call(ufunc, found, part)
@@ -92,9 +105,8 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     """``ufunc.reduceat``: the reductions of slices between these places; of one element where the next place is no further."""
     x, along = flat(tensor_of(array, first_tensor(indices)), axis)
     starts = [int(i) for i in np.asarray(value_of(indices)).ravel()]
-    key: Args = (slice(None),) * along
     parts = [
-        reduce(ufunc, x[(*key, slice(a, b))], along, dtype) if a < b else x[(*key, a)]
+        reduce(ufunc, x[along_axis(along, slice(a, b))], along, dtype) if a < b else x[along_axis(along, a)]
         for a, b in zip(starts, [*starts[1:], x.shape[along]], strict=True)
     ]
     return written(join.stack(parts, along), out, f"numpy.{ufunc.__name__}.reduceat")
@@ -111,18 +123,12 @@ def at(ufunc: Any, a: Any, indices: Any, b: Any = None) -> None:
 
     Raises: TypeError where a is an array, and for places named twice by other ufuncs than add and subtract.
     """
-    if not isinstance(a, Tensor):
-        raise TypeError(
-            f"numpy.{ufunc.__name__}.at writes into its first argument, which must be a Tensor where the values are, got {type(a).__name__}"
-        )
+    target(a, f"{ufunc.__name__}.at")
     key = tuple(map(value_of, indices)) if isinstance(indices, tuple) else (value_of(indices),)
     taken = np.arange(a.numel()).reshape(tuple(a.shape))[key]
     if ufunc in (np.add, np.subtract):
-        from gradlib.numpy.operands import constant
-
-        values = cast(tensor_of(b, a), a.dtype).broadcast_to(taken.shape)
-        places = tuple(constant(each, a) for each in np.unravel_index(taken.ravel(), tuple(a.shape)))
-        values = values.reshape((-1,))
+        values = cast(tensor_of(b, a), a.dtype).broadcast_to(taken.shape).reshape((-1,))
+        places = chosen_tensors(np.unravel_index(taken.ravel(), tuple(a.shape)), a)
         a.index_put_(places, values if ufunc is np.add else -values, accumulate=True)
         return
     if len(np.unique(taken)) < taken.size:

@@ -168,6 +168,11 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
     return tuple(map(operator.index, shape)) if several else (operator.index(shape),)
 
 
+def sizes_with(x: Tensor, along: int, size: int) -> tuple[int, ...]:
+    """The sizes of a Tensor with another along one axis."""
+    return tuple(size if i == along else n for i, n in enumerate(x.shape))
+
+
 def full_sizes(shape: Any) -> tuple[int, ...]:
     """Sizes of which none is left open. Raises: ValueError for negative ones."""
     sizes = sizes_of(shape)
@@ -268,8 +273,8 @@ def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     return x, axis_of(axis, x.ndim)
 
 
-def all_tensors(values: Iterable[Any], like: Tensor | None = None) -> list[Tensor]:
+def all_tensors(values: Iterable[Any]) -> list[Tensor]:
     """Each value as a Tensor in its own dtype."""
     values = list(values)
-    like = like if like is not None else first_tensor(values)
+    like = first_tensor(values)
     return [tensor_of(v, like) for v in values]

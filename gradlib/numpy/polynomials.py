@@ -115,11 +115,8 @@ def poly(seq_of_zeros: Any) -> Tensor:
     found = x.new_ones((1,))
     for i in range(x.shape[0]):
         found = convolve(found, stack([x.new_ones(()), -x[i]]))
-    return found.real if x.is_complex() and _in_pairs(value_of(x)) else found
-
-
-def _in_pairs(zeros: np.ndarray) -> bool:
-    return bool((np.sort(zeros) == np.sort(zeros.conj())).all())
+    zeros = value_of(x)
+    return found.real if x.is_complex() and (np.sort(zeros) == np.sort(zeros.conj())).all() else found
 
 
 @implements(np.roots)

@@ -10,7 +10,8 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import axes_of, axis_of, cast, first_tensor, promoted_arrays, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
-from gradlib.ops import complex as complex_ops, contract, product, slices
+from gradlib.ops import broadcast, complex as complex_ops, contract, join, product, slices
+from gradlib.ops.linalg import products
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -128,11 +129,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     x0, x1, x2 = _three(x)
     y0, y1, y2 = _three(y)
-    from gradlib.ops.broadcast import broadcast_tensors
-    from gradlib.ops.join import stack
-
-    parts = (x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0)
-    result = stack(list(broadcast_tensors(*parts)), -1)
+    parts = broadcast.broadcast_tensors(x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0)
+    result = join.stack(list(parts), -1)
     return result.movedim(-1, axis_of(axisc, result.ndim))
 
 
@@ -197,15 +195,11 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
 @implements(np.linalg.multi_dot)
 def multi_dot(arrays: Any, *, out: Any = None) -> Tensor:
     """The product of several matrices, in the cheapest order."""
-    from gradlib.ops.linalg import products
-
     return written(products.multi_dot(promoted_arrays(*arrays)), out, "numpy.linalg.multi_dot")
 
 
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Tensor:
     """A square matrix multiplied with itself."""
-    from gradlib.ops.linalg import products
-
     x = tensor_of(a)
     return products.matrix_power(x if n >= 0 or x.dtype.kind in "fc" else x.to(np.float64), operator.index(value_of(n)))

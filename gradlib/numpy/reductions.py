@@ -21,12 +21,13 @@ from gradlib.numpy.operands import (
     mask_within,
     promoted,
     reduced_axes,
+    sizes_with,
     tensor_of,
     value_of,
     written,
 )
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import elementwise, finite, gather, minmax, reduce, scan, select, variance
+from gradlib.ops import elementwise, finite, gather, join, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
@@ -134,20 +135,17 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Te
     return written(max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out, "numpy.ptp")
 
 
-@implements(np.all, exact=True)
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
-    """Whether all are true."""
-    x = _left(tensor_of(a).to(dtypes.bool_), where, True)
-    axes = reduced_axes(axis, x.ndim)
-    return written(reduce.all(x, axes, bool(keepdims)) if axes else x.clone(), out, "numpy.all")
+def _truth(operation: Callable[..., Any], name: str, identity: bool) -> Callable[..., Tensor]:
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
+        x = _left(tensor_of(a).to(dtypes.bool_), where, identity)
+        axes = reduced_axes(axis, x.ndim)
+        return written(operation(x, axes, bool(keepdims)) if axes else x.clone(), out, f"numpy.{name}")
+
+    return truth
 
 
-@implements(np.any, exact=True)
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
-    """Whether one is true."""
-    x = _left(tensor_of(a).to(dtypes.bool_), where, False)
-    axes = reduced_axes(axis, x.ndim)
-    return written(reduce.any(x, axes, bool(keepdims)) if axes else x.clone(), out, "numpy.any")
+all = implements(np.all, exact=True)(_truth(reduce.all, "all", True))
+any_ = implements(np.any, exact=True)(_truth(reduce.any, "any", False))
 
 
 @implements(np.count_nonzero, exact=True)
@@ -175,6 +173,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 
 def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, around: Any, correction: Any, root: bool) -> Tensor:
+    """The variance along axes, which is divided by their count less ``ddof``, or its root."""
     x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
     if correction is not None and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
@@ -193,22 +192,18 @@ def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
     return elementwise.sqrt(found) if root else found
 
 
-@implements(np.var)
-def var(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-    mean: Any = None, correction: Any = None,
-) -> Tensor:  # fmt: skip
-    """The variance along axes; divided by their count less ``ddof``."""
-    return written(_spread(a, axis, dtype, ddof, keepdims, where, mean, correction, root=False), out, "numpy.var")
+def _deviation(name: str, root: bool) -> Callable[..., Tensor]:
+    def deviation(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+        mean: Any = None, correction: Any = None,
+    ) -> Tensor:  # fmt: skip
+        return written(_spread(a, axis, dtype, ddof, keepdims, where, mean, correction, root), out, f"numpy.{name}")
+
+    return deviation
 
 
-@implements(np.std)
-def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-    mean: Any = None, correction: Any = None,
-) -> Tensor:  # fmt: skip
-    """The standard deviation along axes."""
-    return written(_spread(a, axis, dtype, ddof, keepdims, where, mean, correction, root=True), out, "numpy.std")
+var = implements(np.var)(_deviation("var", root=False))
+std = implements(np.std)(_deviation("std", root=True))
 
 
 def _running(operation: Callable[..., Any], name: str) -> Callable[..., Tensor]:
@@ -234,10 +229,8 @@ def _with_initial(running: Callable[..., Tensor], start: int) -> Callable[..., T
             axis = 0
         result = running(x, axis, dtype)
         if include_initial:
-            from gradlib.ops.join import cat
-
-            shape = [1 if i == axes_of(axis, x.ndim)[0] else n for i, n in enumerate(x.shape)]
-            result = cat([result.new_full(tuple(shape), start), result], axes_of(axis, x.ndim)[0])
+            along = axis_of(axis, x.ndim)
+            result = join.cat([result.new_full(sizes_with(x, along, 1), start), result], along)
         return written(result, out, "numpy.cumulative_sum")
 
     return cumulative
@@ -254,32 +247,15 @@ def _without_nan(x: Tensor, instead: Any) -> Tensor:
     return select.where(finite.isnan(x), x.new_full((), instead), x) if x.dtype.kind in "fc" else x
 
 
-@implements(np.nansum)
-def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0, where: Any = True
-) -> Tensor:
-    """The sum of what is a number."""
-    return sum(_without_nan(tensor_of(a), 0), axis, dtype, out, keepdims, initial, where)
+def _of_numbers(function: Callable[..., Tensor], identity: int) -> Callable[..., Tensor]:
+    """A sum or product, complete or running, of what is a number."""
+    return lambda a, *args, **kwargs: function(_without_nan(tensor_of(a), identity), *args, **kwargs)
 
 
-@implements(np.nanprod)
-def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 1, where: Any = True
-) -> Tensor:
-    """The product of what is a number."""
-    return prod(_without_nan(tensor_of(a), 1), axis, dtype, out, keepdims, initial, where)
-
-
-@implements(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """The running sum of what is a number."""
-    return cumsum(_without_nan(tensor_of(a), 0), axis, dtype, out)
-
-
-@implements(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-    """The running product of what is a number."""
-    return cumprod(_without_nan(tensor_of(a), 1), axis, dtype, out)
+implements(np.nansum)(_of_numbers(sum, 0))
+implements(np.nanprod)(_of_numbers(prod, 1))
+implements(np.nancumsum)(_of_numbers(cumsum, 0))
+implements(np.nancumprod)(_of_numbers(cumprod, 1))
 
 
 def numbers(x: Tensor, where: Any) -> Tensor:

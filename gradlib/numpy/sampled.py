@@ -11,7 +11,19 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
 from gradlib.numpy.joining import concatenate, stack
-from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of, vector
+from gradlib.numpy.operands import (
+    axes_of,
+    axis_of,
+    cast,
+    constant,
+    first_tensor,
+    floating,
+    promoted,
+    sizes_with,
+    tensor_of,
+    value_of,
+    vector,
+)
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.statistics import median
 from gradlib.ops import finite, minmax, reduce, rounding, select
@@ -35,8 +47,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     along = axis_of(axis, x.ndim)
     edges = [tensor_of(e, like) for e in (prepend, append) if e is not None]
     if edges:
-        shape = tuple(1 if i == along else size for i, size in enumerate(x.shape))
-        edges = [e.broadcast_to(shape) if e.ndim == 0 else e for e in edges]
+        edges = [e.broadcast_to(sizes_with(x, along, 1)) if e.ndim == 0 else e for e in edges]
         x = concatenate([*edges[: prepend is not None], x, *edges[prepend is not None :]], along)
     for _ in range(n):
         later, earlier = _part(x, along, 1, None), _part(x, along, None, -1)
@@ -272,18 +283,14 @@ def _arranged(x: Tensor, widths: list[list[int]], mode: Any, options: dict[str, 
 
 def _pair(value: Any, along: int, ndim: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """An argument's values for both ends of an axis."""
-    given = tensor_of(value, like)
-    given = given.broadcast_to((ndim, 2))
+    given = tensor_of(value, like).broadcast_to((ndim, 2))
     return given[along, 0], given[along, 1]
 
 
 def _constant_ends(x: Tensor, along: int, before: int, behind: int, options: dict[str, Any]) -> Tensor:
     values = _pair(options.get("constant_values", 0), along, x.ndim, x)
-    parts = [
-        cast(value, x.dtype).broadcast_to(tuple(width if i == along else n for i, n in enumerate(x.shape)))
-        for value, width in zip(values, (before, behind), strict=True)
-    ]
-    return concatenate([parts[0], x, parts[1]], along)
+    first, last = (cast(v, x.dtype).broadcast_to(sizes_with(x, along, width)) for v, width in zip(values, (before, behind), strict=True))
+    return concatenate([first, x, last], along)
 
 
 def _ramps(x: Tensor, along: int, before: int, behind: int, options: dict[str, Any]) -> Tensor:
@@ -310,7 +317,7 @@ def _statistic(reduced: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor
             taken = _part(x, along, 0, min(count, size)) if first else _part(x, along, size - min(count, size), None)
             value = reduced(taken, along)
             value = rounding.round(value) if x.dtype.kind in "iu" and value.dtype.kind == "f" else value
-            parts.append(cast(value, x.dtype).broadcast_to(tuple(width if i == along else n for i, n in enumerate(x.shape))))
+            parts.append(cast(value, x.dtype).broadcast_to(sizes_with(x, along, width)))
         return concatenate([parts[0], x, parts[1]], along)
 
     return ends

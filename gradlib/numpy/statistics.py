@@ -11,10 +11,10 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.joining import concatenate
 from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, floating, promoted, reduced_axes, tensor_of, value_of, written
-from gradlib.numpy.reductions import mean as mean_of
+from gradlib.numpy.reductions import mean as mean_of, sum as sum_of
 from gradlib.numpy.registry import implements
 from gradlib.numpy.sorting import sorted_along
-from gradlib.ops import elementwise, finite, select
+from gradlib.ops import elementwise, finite, join, select
 
 # ---- medians and quantiles -----------------------------------------------------------------------------------------------------
 
@@ -89,36 +89,6 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
     return written(found.reshape((*chosen.shape, *found.shape[1:])), out, name)
 
 
-@implements(np.quantile)
-def quantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Tensor:  # fmt: skip
-    """The values below which these shares of all lie."""
-    _no_weights(weights, "numpy.quantile")
-    return _quantiles(a, q, axis, out, method, keepdims, "numpy.quantile")
-
-
-@implements(np.percentile)
-def percentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Tensor:  # fmt: skip
-    """The values below which so many percent of all lie."""
-    _no_weights(weights, "numpy.percentile")
-    return _quantiles(a, _shares(q), axis, out, method, keepdims, "numpy.percentile")
-
-
-def _shares(q: Any) -> Any:
-    """Percents as shares; one number stays one, since it says nothing of the dtype."""
-    return q / 100.0 if type(q) in (int, float) else np.asarray(value_of(q), dtype=np.float64) / 100.0
-
-
-def _no_weights(weights: Any, name: str) -> None:
-    if weights is not None:
-        raise TypeError(f"{name} does not take weights= for a Tensor; numpy.average does")
-
-
 def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of vectors, on those elements of each line that are numbers."""
 
@@ -130,13 +100,11 @@ def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return _kept(x.new_full((*leading, *rest), math.nan), axes, x.ndim, keepdims, len(leading))
         rows = lines.reshape((-1, lines.shape[-1]))
         numbers = ~np.isnan(value_of(rows))
-        from gradlib.ops.join import stack
-
         found = [
             reduced(rows[i][np.flatnonzero(numbers[i])]) if numbers[i].any() else rows[i][:1].broadcast_to((*leading, 1))[..., 0]
             for i in range(rows.shape[0])
         ]
-        result = stack(found, -1).reshape((*leading, *rest))
+        result = join.stack(found, -1).reshape((*leading, *rest))
         return _kept(result, axes, x.ndim, keepdims, len(leading))
 
     return each
@@ -157,24 +125,29 @@ def _nanquantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bo
     return written(found, out, name)
 
 
-@implements(np.nanquantile)
-def nanquantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Tensor:  # fmt: skip
-    """The quantiles of what is a number."""
-    _no_weights(weights, "numpy.nanquantile")
-    return _nanquantiles(a, q, axis, out, method, keepdims, "numpy.nanquantile")
+def _percents(q: Any) -> Any:
+    """Percents as shares; one number stays one, since it says nothing of the dtype."""
+    return q / 100.0 if type(q) in (int, float) else np.asarray(value_of(q), dtype=np.float64) / 100.0
 
 
-@implements(np.nanpercentile)
-def nanpercentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Tensor:  # fmt: skip
-    """The percentiles of what is a number."""
-    _no_weights(weights, "numpy.nanpercentile")
-    return _nanquantiles(a, _shares(q), axis, out, method, keepdims, "numpy.nanpercentile")
+def _of_shares(quantiles: Callable[..., Tensor], name: str, shares: Callable[[Any], Any] = lambda q: q) -> Callable[..., Tensor]:
+    """The values below which parts of all lie, named as ``shares`` reads them."""
+
+    def function(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+        weights: Any = None, interpolation: Any = None,
+    ) -> Tensor:  # fmt: skip
+        if weights is not None:
+            raise TypeError(f"numpy.{name} does not take weights= for a Tensor; numpy.average does")
+        return quantiles(a, shares(q), axis, out, method, keepdims, f"numpy.{name}")
+
+    return function
+
+
+implements(np.quantile)(_of_shares(_quantiles, "quantile"))
+implements(np.percentile)(_of_shares(_quantiles, "percentile", _percents))
+implements(np.nanquantile)(_of_shares(_nanquantiles, "nanquantile"))
+implements(np.nanpercentile)(_of_shares(_nanquantiles, "nanpercentile", _percents))
 
 
 # ---- averages and covariances --------------------------------------------------------------------------------------------------
@@ -198,8 +171,6 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         order = np.argsort(axes)
         w = w.permute(tuple(int(i) for i in order)).reshape(tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
         w = w.broadcast_to(tuple(x.shape))
-    from gradlib.numpy.reductions import sum as sum_of
-
     total = sum_of(w, axis, keepdims=keepdims)
     if bool((total.detach() == 0).any()):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")

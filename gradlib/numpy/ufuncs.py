@@ -85,11 +85,11 @@ def call(function: Any, *inputs: Any, out: Any = None, where: Any = True, **kwar
         placed = [_tamed(function, x, where) for x in placed]
     made = operation(*placed, **shaping)
     several = isinstance(made, tuple)
-    results = [_finished(function, r, dtype) for r, dtype in zip(made if several else (made,), given, strict=True)]
+    results = [cast(r, dtype) for r, dtype in zip(made if several else (made,), given, strict=True)]
     outs = out if isinstance(out, tuple) else (out,)
     outs = (*outs, *[None] * (len(results) - len(outs)))
     if where is not True:
-        results = [_where(function, where, r, o, like) for r, o in zip(results, outs, strict=True)]
+        results = [_where(where, r, o, like) for r, o in zip(results, outs, strict=True)]
     results = [written(r, o, f"numpy.{function.__name__}") for r, o in zip(results, outs, strict=True)]
     return tuple(results) if several else results[0]
 
@@ -102,10 +102,6 @@ def from_operator(function: Any, inputs: tuple[Any, ...], kwargs: Any) -> bool:
     )  # fmt: skip
 
 
-def _finished(function: Any, result: Any, dtype: np.dtype) -> Any:
-    return result if result.dtype == dtype else cast(result, dtype)
-
-
 def _tamed(function: Any, x: Any, where: Tensor) -> Any:
     """An operand that is harmless where nothing is computed, so that no derivative there is infinite or not a number."""
     if not isinstance(x, Tensor) or x.dtype.kind not in "fc":
@@ -113,10 +109,8 @@ def _tamed(function: Any, x: Any, where: Tensor) -> Any:
     return select.where(where, x, 2.0 if function is np.arccosh else 0.5)
 
 
-def _where(function: Any, where: Tensor, result: Any, out: Any, like: Any) -> Any:
-    if out is None:
-        return select.where(where, result, result.new_zeros(()))
-    return select.where(where, result, cast(tensor_of(out, like), result.dtype))
+def _where(where: Tensor, result: Any, out: Any, like: Any) -> Any:
+    return select.where(where, result, result.new_zeros(()) if out is None else cast(tensor_of(out, like), result.dtype))
 
 
 def loop(
@@ -279,13 +273,8 @@ def radians(x: Tensor) -> Tensor:
     return x * (math.pi / 180.0)
 
 
-def unchanged(x: Tensor) -> Tensor:
-    """Rounding of what is integer already."""
-    return x.clone()
-
-
 def _rounding(operation: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x: unchanged(x) if x.dtype.kind in "biu" else operation(x)
+    return lambda x: x.clone() if x.dtype.kind in "biu" else operation(x)
 
 
 def _conjugate(x: Tensor) -> Tensor:
