@@ -55,7 +55,8 @@ def table(found: dict[str, Any]) -> str:
         for size in dict.fromkeys(row["size"] for row in rows):
             over = [r["ratio"]["torch"] for r in rows if r["size"] == size and r["name"].endswith(way) and "torch" in r["ratio"]]
             if over:
-                means.append(f"{math.exp(sum(map(math.log, over)) / len(over)):.2f} at {size} elements")
+                of_what = f"in shape {size}" if "x" in size else f"at {size} elements"
+                means.append(f"{math.exp(sum(map(math.log, over)) / len(over)):.2f} {of_what}")
         if means:
             lines.append(f"| every operation {way}, geometric mean | | torch {', '.join(means)} |")
     return "\n".join(lines) + "\n"

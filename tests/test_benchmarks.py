@@ -41,6 +41,12 @@ def test_changed_figure_shows():
     assert summary.written(README, summary.table(found)) != README
 
 
+def test_mean_over_rows_of_a_shape_is_named_by_it():
+    found = summary.newest()
+    found["suites"]["ops"] = [{"name": "sum(dim=1) forward", "size": "20000x3", "ratio": {"torch": 0.25}}]
+    assert "| every operation forward, geometric mean | | torch 0.25 in shape 20000x3 |" in summary.table(found)
+
+
 def test_page_of_slow_operations_is_made_from_the_newest_results():
     assert floors.PAGE.read_text(encoding="utf-8") == floors.page(summary.newest())
 

@@ -18,7 +18,8 @@ from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.machine import Speed
 from gradlib.cli.bench.peers import Peer
 from gradlib.cli.bench.runner import Runner, disagreement
-from gradlib.cli.bench.suites import NAMES, ops
+from gradlib.cli.bench.suites import NAMES, ops, short_rows
+from gradlib.cli.bench.suites.entry import label
 from gradlib.trajectory import compiled
 
 pytestmark = pytest.mark.host
@@ -266,6 +267,21 @@ def test_operations_have_names_of_their_own():
 @pytest.mark.parametrize("entry", list(ops.rows()), ids=lambda entry: entry.name)
 def test_operation_gives_what_numpy_gives_and_has_a_gradient_where_it_says_so(entry):
     for case in ops.of(entry, "cpu", (10,), ("float64",)):
+        row = Runner(("numpy",), rounds=1, seconds=0.0).row(case)
+        assert row.error is None
+
+
+def test_rows_of_short_rows_are_none_of_the_others():
+    found = [(entry.name, label(size)) for entry in (*ops.rows(), *short_rows.entries()) for size in entry.sizes]
+    assert sorted(found) == sorted(set(found))
+    assert {label(size) for entry in short_rows.entries() for size in entry.sizes} == {"20000x3", "3x20000", "1000x64", "20000x4"}
+
+
+@pytest.mark.parametrize("entry", list(short_rows.entries()), ids=lambda entry: entry.name)
+def test_operation_on_short_rows_gives_what_numpy_gives_and_has_a_gradient_where_it_says_so(entry):
+    shape = 7, entry.sizes[0][1]
+    for case in ops.of(entry, "cpu", (shape,), ("float64",)):
+        assert case.size == label(shape)
         row = Runner(("numpy",), rounds=1, seconds=0.0).row(case)
         assert row.error is None
 

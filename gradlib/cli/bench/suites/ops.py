@@ -1,44 +1,19 @@
-"""Every operation: forward, and with backward where it has a derivative, at three sizes."""
+"""Every operation: forward, and with backward where it has a derivative, at three sizes; and what rows are short matters to, by shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
+from gradlib.cli.bench.suites import short_rows
+from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, along, label, method, named
 from gradlib.cli.bench.suites.forms import FORMS
-
-SIZES = {10: "10", 10_000: "1e4", 1_000_000: "1e6"}
-Rng = np.random.Generator
-Draw = Callable[[Rng, int], list[Any]]
-Call = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The call of one operation in every library.
-
-    Attributes:
-        name: its public name; draw: from a number of elements to the arguments, of which float arrays become tensors that require grad.
-        call: from a module and the arguments to the result, for gradlib and torch alike.
-        array: the same for NumPy and CuPy; None where they have nothing like it.
-        gradient: whether it has a derivative; sizes: the numbers of elements.
-        operations: of the forward, from the arguments; None where nobody counted.
-    """
-
-    name: str
-    draw: Draw
-    call: Call
-    array: Call | None = None
-    gradient: bool = True
-    sizes: tuple[int, ...] = tuple(SIZES)
-    operations: Callable[..., int] | None = None
-
 
 # ---- the arguments ----------------------------------------------------------------------------------------------------------------
 
@@ -121,58 +96,7 @@ def batches(rng: Rng, n: int) -> list[Any]:
     return [rng.standard_normal((count, 4, 4)) for _ in range(2)]
 
 
-_ALIASES = "sub=subtract mul=multiply div=divide neg=negative conj_physical=conj "
-_ALIASES += "eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal"
-_NUMPY = dict(alias.split("=") for alias in _ALIASES.split())
-"""NumPy's name for an operation, where it is another."""
-_ELSEWISE = {"median", "var", "std"}
-"""What NumPy defines otherwise by default."""
-
 # ---- the operations ---------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def find(m: Any, name: str) -> Any:
-    """A function of gradlib or torch by its name, wherever it lives; looked for once, since a search is no part of what is timed."""
-    for place in (m, m.linalg, m.nn.functional):
-        if hasattr(place, name):
-            return getattr(place, name)
-    raise AttributeError(name)
-
-
-def named(names: str, draw: Draw, *more: Any, gradient: bool = True) -> list[Entry]:
-    """Operations that are called by their name with the drawn arguments and further ones, in NumPy too where it has them."""
-    made = []
-    for name in names.split():
-
-        def call(m: Any, *args: Any, name: str = name) -> Any:
-            return find(m, name)(*args, *more)
-
-        def plain(m: Any, *args: Any, name: str = name) -> Any:
-            return getattr(m, _NUMPY.get(name, name))(*args)
-
-        has = not more and name not in _ELSEWISE and hasattr(np, _NUMPY.get(name, name))
-        made.append(Entry(name, draw, call, plain if has else None, gradient))
-    return made
-
-
-def method(name: str, draw: Draw, call: Callable[..., Any], gradient: bool = True, array: Call | None = None) -> Entry:
-    """An operation that is called in its own way, from the arguments alone."""
-    return Entry(name, draw, lambda m, *args: call(*args), array, gradient)
-
-
-def along(names: str, draw: Draw, dim: int, gradient: bool = True) -> list[Entry]:
-    """Reductions and scans along a dimension, NumPy's axis."""
-    made = []
-    for entry in named(names, draw, dim, gradient=gradient):
-        name = entry.name
-
-        def plain(m: Any, x: Any, name: str = name) -> Any:
-            return getattr(m, name)(x, axis=dim)
-
-        has = hasattr(np, name) and name not in _ELSEWISE
-        made.append(replace(entry, name=f"{name}(dim={dim})", array=plain if has else None))
-    return made
 
 
 def rows() -> Iterator[Entry]:
@@ -434,7 +358,7 @@ _QUICK = {"sin", "mul", "relu", "where", "sum", "softmax", "reshape", "slice", "
 
 def cases(device: str, quick: bool) -> Iterator[Case]:
     """Forward of all, with backward where there is a derivative."""
-    for entry in rows():
+    for entry in (*rows(), *(() if quick else short_rows.entries())):
         if entry.array is None:
             entry = replace(entry, array=FORMS.get(entry.name))
         if not quick:
@@ -443,14 +367,14 @@ def cases(device: str, quick: bool) -> Iterator[Case]:
             yield from of(entry, device, entry.sizes[:2], ("float32",))
 
 
-def of(entry: Entry, device: str, sizes: tuple[int, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
+def of(entry: Entry, device: str, sizes: tuple[Size, ...], dtypes: tuple[str, ...]) -> Iterator[Case]:
     """The cases of one operation. One without floating arguments has no dtype."""
     for n in sizes:
         for dtype in dtypes:
             drawn = _Drawn(entry, n, dtype)
             if not drawn.floating and dtype != dtypes[0]:
                 continue
-            common: dict[str, Any] = {"size": SIZES[n], "dtype": dtype if drawn.floating else "", "device": device}
+            common: dict[str, Any] = {"size": label(n), "dtype": dtype if drawn.floating else "", "device": device}
             array_peer = "numpy" if device == "cpu" else "cupy"
             yield Case(f"{entry.name} forward", build=drawn.forward, peers=("torch", array_peer), operations=drawn.operations, **common)
             if entry.gradient and drawn.floating:
@@ -460,11 +384,12 @@ def of(entry: Entry, device: str, sizes: tuple[int, ...], dtypes: tuple[str, ...
 class _Drawn:
     """The runs of one operation at one size; the arguments are drawn when they are needed, the same for every peer."""
 
-    def __init__(self, entry: Entry, n: int, dtype: str) -> None:
+    def __init__(self, entry: Entry, n: Size, dtype: str) -> None:
         self.entry = entry
         self.n = n
         self.dtype = dtype
-        self.floating = any(a.dtype.kind in "fc" for a in entry.draw(np.random.default_rng(0), 10))
+        few = 10 if isinstance(n, int) else (2, *n[1:])
+        self.floating = any(a.dtype.kind in "fc" for a in entry.draw(np.random.default_rng(0), few))
         self.operations = entry.operations and entry.operations(*entry.draw(np.random.default_rng(0), n))
 
     def arguments(self, peer: Peer, requires_grad: bool = False) -> list[Any]:
@@ -489,7 +414,7 @@ class _Drawn:
         m, call, given = peer.m, self.entry.call, self.arguments(peer, requires_grad=True)
         leaves = [x for x in given if x.requires_grad]
         kept = [r for r in _results(call(m, *given)) if r.requires_grad]
-        cotangents = [peer.tensor(_ramp(peer.host(r))) for r in kept]
+        cotangents = [peer.tensor(_spread(peer.host(r))) for r in kept]
         grad = m.autograd.grad
 
         def run() -> Any:
@@ -503,6 +428,6 @@ def _results(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def _ramp(like: np.ndarray) -> np.ndarray:
-    """A cotangent whose elements differ."""
-    return np.linspace(0.5, 1.5, like.size).reshape(like.shape).astype(like.dtype)
+def _spread(like: np.ndarray) -> np.ndarray:
+    """A cotangent from 0.5 to 1.5 whose neighbours differ: where those of a row are nearly alike, softmax's gradient is all rounding."""
+    return (0.5 + np.arange(like.size) * 0.618034 % 1).reshape(like.shape).astype(like.dtype)
