@@ -11,24 +11,8 @@ from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
 
 __all__ = [
-    "astype",
-    "can_cast",
-    "complex64",
-    "complex128",
-    "finfo",
-    "float32",
-    "float64",
-    "iinfo",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "isdtype",
-    "result_type",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
+    "astype", "can_cast", "complex64", "complex128", "finfo", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64", "isdtype",
+    "result_type", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 bool_ = dtypes.bool_

@@ -19,17 +19,9 @@ from gradlib.core.saved import SavedTensor, check_hooks
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
 __all__ = [
-    "GradientEdge",
-    "Node",
-    "SavedTensor",
-    "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks",
-    "get_gradient_edge",
-    "increment_version",
-    "register_multi_grad_hook",
-    "save_on_cpu",
-    "saved_tensors_hooks",
-]
+    "GradientEdge", "Node", "SavedTensor", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
 
 
 class Node(abc.ABC):

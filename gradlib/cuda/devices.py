@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import importlib.util
-import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 from gradlib.backend.array import cupy, device_index
 from gradlib.backend.device import device as Device, require_cuda
 from gradlib.core.tensor import Tensor
+from gradlib.cuda import driver
 
 
 def device_count() -> int:
@@ -25,22 +23,13 @@ def device_count() -> int:
     """
     library = sys.modules.get("cupy")
     if library is None:
-        if importlib.util.find_spec("cupy") is None or not _has_driver():
-            return 0  # without importing CuPy, which takes time and makes every operation ask for it
-        with contextlib.suppress(Exception):  # a CuPy that is broken in whatever way
+        with contextlib.suppress(Exception):  # no driver, or a CuPy that is not there or broken in whatever way
+            driver.library()  # before CuPy, whose import takes time and makes every operation ask for it
             library = cupy()
     try:
         return int(library.cuda.runtime.getDeviceCount()) if library is not None else 0
     except Exception:  # CUDARuntimeError without a GPU, ImportError without the driver's library
         return 0
-
-
-def _has_driver() -> bool:
-    try:
-        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def is_available() -> bool:

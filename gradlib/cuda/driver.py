@@ -1,4 +1,4 @@
-"""Two functions of CUDA's driver API that CuPy does not offer: a thread's capture mode, and the number of nodes in a graph."""
+"""CUDA's driver library, and two of its functions that CuPy does not offer: a thread's capture mode, the number of nodes in a graph."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ RELAXED = 2
 
 
 @cache
-def _driver() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The driver's library. Raises: OSError where there is none."""
     return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
 
 
 def _exchange(mode: int) -> int:
     """Set the calling thread's capture mode. Returns: the mode before."""
     held = ctypes.c_int(mode)
-    if code := _driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(held)):
+    if code := library().cuThreadExchangeStreamCaptureMode(ctypes.byref(held)):
         raise RuntimeError(f"cuThreadExchangeStreamCaptureMode failed with CUDA's error {code}")
     return held.value
 
@@ -40,6 +41,6 @@ def relaxed() -> Iterator[None]:
 def node_count(graph: int) -> int:
     """The number of nodes in a graph, given by its handle (cudaGraph_t)."""
     count = ctypes.c_size_t()
-    if code := _driver().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
+    if code := library().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
         raise RuntimeError(f"cuGraphGetNodes failed with CUDA's error {code}")
     return count.value

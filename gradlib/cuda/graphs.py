@@ -267,7 +267,6 @@ class graph:
             stream = kept
         self.pool = pool
         self.stream_ctx = on_stream(stream)
-        self.capture_stream = self.stream_ctx.stream
         self.cuda_graph = cuda_graph
         self.capture_error_mode = capture_error_mode
         self.check_input_liveness = check_input_liveness

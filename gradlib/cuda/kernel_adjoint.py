@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import device_index, zeros
 from gradlib.core.tensor import Tensor
-from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, raising, recorded
+from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, raising, recorded, results_of
 from gradlib.cuda.kernel_plan import CallInfo, KernelSpec
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 
@@ -16,11 +16,6 @@ Derivative = tuple[set[str], Rule]
 """The names of the tensors that are saved for a rule, and the rule."""
 
 Apply = Callable[[CallInfo, Values], Any]
-
-
-def results_of(made: Any) -> tuple[Any, ...]:
-    """A function's results as a tuple."""
-    return made if isinstance(made, tuple) else (made,)
 
 
 def _with_zeros(g: Sequence[Any], outputs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:

@@ -15,6 +15,7 @@ from gradlib.backend.dtype import float64, is_differentiable, is_floating_point
 from gradlib.core.backward import grad
 from gradlib.core.grad_mode import enable_grad
 from gradlib.core.tensor import Tensor
+from gradlib.cuda.kernel_op import results_of
 from gradlib.func import jvp
 from gradlib.ops.from_data import as_tensor
 from gradlib.ops.random import randn_like
@@ -82,17 +83,13 @@ def _asserted(name: str, run: Callable[[], Any]) -> None:
         raise AssertionError(f"{name}: {error}") from error
 
 
-def _results(made: Any) -> tuple[Any, ...]:
-    return made if isinstance(made, tuple) else (made,)
-
-
 def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cotangents: Sequence[Tensor] | None, place: str) -> Any:
     """Run the operation on a device. Returns: its results, and the gradients for these cotangents, copied to the host."""
     with enable_grad():
         there = [x.to(place).clone() if isinstance(x, Tensor) else x for x in values]
         for i in moving:
             there[i].requires_grad_()
-        made = _results(operation(*there))
+        made = results_of(operation(*there))
         live = [(y, c.to(place)) for y, c in zip(made, cotangents or made, strict=True) if y.requires_grad]
         found = (
             grad([y for y, _ in live], [there[i] for i in moving], [c.detach() for _, c in live], allow_unused=True, materialize_grads=True)
@@ -157,11 +154,11 @@ def _identity(operation: Any, inputs: Sequence[Any], moving: Sequence[int], rtol
 
     primals = tuple(inputs[i].detach() for i in moving)
     v = tuple(map(randn_like, primals))
-    values, tangents = map(_results, jvp(moved, primals, v))
+    values, tangents = map(results_of, jvp(moved, primals, v))
     pushed = [t for y, t in zip(values, tangents, strict=True) if is_differentiable(y.dtype)]
     with enable_grad():
         leaves = [x.clone().requires_grad_() for x in primals]
-        made = [y for y in _results(moved(*leaves)) if is_differentiable(y.dtype)]
+        made = [y for y in results_of(moved(*leaves)) if is_differentiable(y.dtype)]
         w = [randn_like(y) for y in made]
         pulled = grad(made, leaves, w, allow_unused=True, materialize_grads=True)
     left = sum(float((a * b).sum()) for a, b in zip(pushed, w, strict=True))

@@ -106,6 +106,11 @@ def _texts(singles: Sequence[str], listed: bool, wanted: Sequence[str]) -> dict[
     }
 
 
+def results_of(made: Any) -> tuple[Any, ...]:
+    """A function's results as a tuple."""
+    return made if isinstance(made, tuple) else (made,)
+
+
 def raising(message: str) -> Callable[..., Any]:
     """A rule that raises RuntimeError with this message: there is no derivative."""
 
@@ -174,8 +179,7 @@ class Implementation:
                 f"{spec.name} has no host form, so it runs on a GPU only, got tensors on the CPU. Move them with .cuda(), or give host=, "
                 "the same in NumPy's or gradlib's functions."
             )
-        made = self.host(*({**arrays, **given.numbers}[name] for name in spec.arguments))
-        results = made if isinstance(made, tuple) else (made,)
+        results = results_of(self.host(*({**arrays, **given.numbers}[name] for name in spec.arguments)))
         if len(results) != len(outputs):
             raise TypeError(f"{spec.name}: the host form gives {len(outputs)} results ({', '.join(spec.outputs)}), got {len(results)}")
         checked = []
@@ -196,8 +200,7 @@ def host_gradients(
     moved = [name for name, x in values.items() if name not in constant and is_differentiable(x.dtype)]
     with enable_grad():
         leaves = {name: wrap(x).want_grad() if name in moved else wrap(x) for name, x in values.items()}
-        made = implementation.host(*({**leaves, **given.numbers}[name] for name in spec.arguments))  # type: ignore[misc]
-        results = made if isinstance(made, tuple) else (made,)
+        results = results_of(implementation.host(*({**leaves, **given.numbers}[name] for name in spec.arguments)))  # type: ignore[misc]
     if not all(isinstance(each, Tensor) for each in results):
         raise RuntimeError(
             f"{spec.name}: the host form cannot be differentiated, as of Tensors it gives {type(results[0]).__name__}. Write it with "

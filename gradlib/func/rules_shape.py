@@ -212,16 +212,16 @@ def cat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     for i, x in enumerate(kept):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    return perform(op, ([physical(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
+    return perform(op, ([physical(level, x) for x in _in_one_dtype(tensors, kept)], wrap_dim(dim, rank) + 1))
 
 
 @rule("stack")
 def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     tensors, dim = args
-    return perform(op, ([physical(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
+    return perform(op, ([physical(level, x) for x in _in_one_dtype(tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
 
 
-def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
+def _in_one_dtype(tensors: Any, kept: Any) -> list[Any]:
     """Convert the tensors to the dtype to which they are promoted as logical tensors."""
     if len({x.dtype for x in tensors}) == 1:
         return list(kept)

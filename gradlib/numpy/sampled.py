@@ -256,9 +256,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     if any(w < 0 for pair in widths for w in pair):
         raise ValueError("index can't contain negative values")
     if callable(mode) or mode == "empty":
-        return x[_arranged(x, widths, "edge", {})] if mode == "empty" else _refuse_mode(mode)
+        return x[_arranged(x, widths, "edge")] if mode == "empty" else _refuse_mode(mode)
     if mode in ("edge", "wrap", "symmetric", "reflect") and kwargs.get("reflect_type", "even") == "even":
-        return x[_arranged(x, widths, mode, {})]
+        return x[_arranged(x, widths, mode)]
     if mode not in _ENDS:
         return _refuse_mode(mode)
     for along, (before, behind) in enumerate(widths):
@@ -275,7 +275,7 @@ def _refuse_mode(mode: Any) -> Tensor:
     )
 
 
-def _arranged(x: Tensor, widths: list[list[int]], mode: Any, options: dict[str, Any]) -> tuple[np.ndarray, ...]:
+def _arranged(x: Tensor, widths: list[list[int]], mode: Any) -> tuple[np.ndarray, ...]:
     """The places that a padding repeats, as NumPy says of the numbers 0, 1, 2, ... along each axis."""
     places = [np.pad(np.arange(size), pair, mode=mode) for size, pair in zip(x.shape, widths, strict=True)]
     return np.ix_(*places) if places else ()

@@ -136,16 +136,13 @@ def _check_weights(a: Any, weights: Any) -> None:
         raise ValueError("weights should have the same shape as a.")
 
 
-def _histogram(a: Any, bins: Any, range: Any, weights: Any, density: Any) -> tuple[np.ndarray, np.ndarray]:
-    return np.histogram(value_of(a), value_of(bins), None if range is None else tuple(value_of(range)), density=density)
-
-
 @implements(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Tensor, Tensor]:
     """(counts in bins, edges): integers; sums of weights, which carry the derivative, where there are any."""
     like = the_tensor((a, bins, range, weights))
     _check_weights(a, weights)
-    counts, edges = _histogram(a, bins, range, None, density if weights is None else None)
+    span = None if range is None else tuple(value_of(range))
+    counts, edges = np.histogram(value_of(a), value_of(bins), span, density=density if weights is None else None)
     if weights is None:
         return constant(counts, like), constant(edges, like)
     values = np.asarray(value_of(a)).ravel()

@@ -27,7 +27,7 @@ def _together(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
     return x.permute((*left, *axes)).reshape((*[x.shape[i] for i in left], count)), axes
 
 
-def _kept(result: Tensor, axes: tuple[int, ...], ndim: int, keepdims: Any, leading: int = 0) -> Tensor:
+def _kept(result: Tensor, axes: tuple[int, ...], keepdims: Any, leading: int = 0) -> Tensor:
     """Insert axes of size one in the place of those that were reduced."""
     if keepdims:
         for each in sorted(axes):
@@ -42,13 +42,13 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     lines, axes = _together(x, axis)
     count = lines.shape[-1]
     if not count:
-        return written(_kept(lines.sum(-1) * math.nan, axes, x.ndim, keepdims), out, "numpy.median")
+        return written(_kept(lines.sum(-1) * math.nan, axes, keepdims), out, "numpy.median")
     ordered = sorted_along(lines, lines.ndim - 1)
     low, high = ordered[..., (count - 1) // 2], ordered[..., count // 2]
     found = low if count % 2 else (low + high) / 2
     if bool(finite.isnan(lines.detach()).any()):
         found = select.where(finite.isnan(lines).any(-1), float("nan"), found)
-    return written(_kept(found, axes, x.ndim, keepdims), out, "numpy.median")
+    return written(_kept(found, axes, keepdims), out, "numpy.median")
 
 
 _CHOOSING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
@@ -84,8 +84,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
     if type(q) not in (int, float) and method not in _CHOOSING:
         lines = cast(lines, np.result_type(x.dtype, np.float64))
     found = _quantile(lines, chosen.reshape(-1), method)
-    if keepdims:
-        found = _kept(found, axes, x.ndim, True, leading=1)
+    found = _kept(found, axes, keepdims, leading=1)
     return written(found.reshape((*chosen.shape, *found.shape[1:])), out, name)
 
 
@@ -97,15 +96,14 @@ def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
         lines, axes = _together(x, axis)
         rest = tuple(lines.shape[:-1])
         if not lines.numel():
-            return _kept(x.new_full((*leading, *rest), math.nan), axes, x.ndim, keepdims, len(leading))
+            return _kept(x.new_full((*leading, *rest), math.nan), axes, keepdims, len(leading))
         rows = lines.reshape((-1, lines.shape[-1]))
         numbers = ~np.isnan(value_of(rows))
         found = [
             reduced(rows[i][np.flatnonzero(numbers[i])]) if numbers[i].any() else rows[i][:1].broadcast_to((*leading, 1))[..., 0]
             for i in range(rows.shape[0])
         ]
-        result = join.stack(found, -1).reshape((*leading, *rest))
-        return _kept(result, axes, x.ndim, keepdims, len(leading))
+        return _kept(join.stack(found, -1).reshape((*leading, *rest)), axes, keepdims, len(leading))
 
     return each
 

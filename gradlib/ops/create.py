@@ -22,20 +22,9 @@ from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
 
 __all__ = [
-    "arange",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "linspace",
-    "logspace",
-    "ones",
-    "ones_like",
-    "scalar_tensor",
-    "zeros",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "zeros",
     "zeros_like",
-]
+]  # fmt: skip
 
 
 def at(device: Any) -> tuple[Namespace, Any]:

@@ -23,13 +23,9 @@ from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor
 
 __all__ = [
-    "CheckpointError",
-    "checkpoint",
-    "checkpoint_sequential",
-    "noop_context_fn",
-    "set_checkpoint_debug_enabled",
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
-]
+]  # fmt: skip
 
 
 class CheckpointError(RuntimeError):

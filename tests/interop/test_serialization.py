@@ -19,22 +19,9 @@ from tests.values import host, peak_bytes
 
 ENDINGS = [".npz", ".safetensors"]
 DTYPES = [
-    "bool",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "complex64",
-    "complex128",
-]
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16",
+    "complex64", "complex128",
+]  # fmt: skip
 UNSIGNED = ("uint16", "uint32", "uint64")  # those of the array API standard
 pytest.importorskip("safetensors")
 

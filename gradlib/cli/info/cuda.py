@@ -22,7 +22,7 @@ from gradlib.backend.array import cupy
 from gradlib.cli.info.facts import Gpu, KernelFile, Kernels, Part, first_line
 from gradlib.cli.info.packages import install
 from gradlib.cli.progress import Progress
-from gradlib.cuda import nvrtc
+from gradlib.cuda import driver as libcuda, nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files
 from gradlib.trajectory.kernel_options import VARIANTS
@@ -36,8 +36,7 @@ def driver_version() -> int:
     """The newest CUDA that the NVIDIA driver runs, as 1000 major + 10 minor, asked of the driver itself; 0 without one."""
     number = ctypes.c_int(0)
     try:
-        library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-        return 0 if library.cuDriverGetVersion(ctypes.byref(number)) else number.value
+        return 0 if libcuda.library().cuDriverGetVersion(ctypes.byref(number)) else number.value
     except (OSError, AttributeError):
         return 0
 

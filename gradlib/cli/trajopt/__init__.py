@@ -1,7 +1,7 @@
 """`gradlib trajopt`: smooth, fast, limit-respecting joint motions for many problems at once.
 
-robot.py, urdf.py and limits.py say what the robot may do; problems.py what it is asked; motion.py and solve.py plan; check.py judges the
-result by itself; output.py, plot.py and report.py hand it over; command.py strings them together.
+urdf.py and limits.py say what the robot may do; `gradlib.trajectory.planning` plans, many.py has it plan in chunks; output.py, plot.py and
+report.py hand the result over; command.py strings them together.
 """
 
 from gradlib.cli.trajopt.command import add_parser

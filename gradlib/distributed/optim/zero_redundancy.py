@@ -56,7 +56,6 @@ class ZeroRedundancyOptimizer(Optimizer):
             raise NotImplementedError("ZeroRedundancyOptimizer has no parameters_as_bucket_view and no overlap_with_ddp; leave them out")
         self._group = chosen(process_group)
         self._make = optimizer_class
-        self._options = defaults
         self._owner: dict[int, int] = {}
         self._load = [0] * self._group.size()
         self._whole: dict[str, Any] | None = None
