@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for running sums, products and extremes along the lines of small CuPy arrays.
+"""Kernels of gradlib's own for running sums, products and extremes along the lines of small CuPy arrays, and for their gradients.
 
 A warp runs along a line, 32 elements at a time. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
@@ -6,12 +6,14 @@ A warp runs along a line, 32 elements at a time. As in `gradlib.backend.kernel_t
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.reducing import is_one
 
 LONGEST = 4096
 """The longest lines for which a warp takes no more time than the launches of CuPy's functions."""
@@ -19,6 +21,14 @@ LONGEST = 4096
 _FOLDS = {"sum": ("0", "a + b"), "prod": ("1", "a * b"), "logsumexp": (f"-{INFINITE}", "log_add(a, b)")}
 """By name, where it begins and how ``b`` comes to the elements before it, ``a``."""
 _BETTER = {"max": ">=", "min": "<="}
+_SLOPES = {
+    "prod": ("x[at + inner]", "k + 1 < count ? T(out[at - inner]) : T(1)"),
+    "logsumexp": ("exp(level(out[at]) - level(out[at + inner]))", "exp(T(x[at]) - level(out[at]))"),
+}
+"""By name, what takes the sum over the elements behind to an element at ``at``, and what that sum is multiplied by.
+
+Both as the rules of `gradlib.ops.scan` have them: without a division, and with no exponent above 0.
+"""
 
 _LOG_ADD = """
 template <typename T>
@@ -34,6 +44,9 @@ def source(char: str) -> str:
 
     Sums and products of float32 are made in float64, those of half types in float32. Of equal extremes the latest counts, and NaN before
     all numbers; ``places`` has where each was met. ``from_end``: lines run from their last element to the first.
+
+    Of floats ``prod_slope`` and ``logsumexp_slope`` are the gradients, given x, what came of it (out) and the gradient of that (g): one
+    number for all where ``one``.
     """
     ctype = {**CTYPES, **EXACT}[char]
     kernels, entered = (
@@ -80,12 +93,39 @@ def source(char: str) -> str:
             f"            places[{place}] = from_end ? count - 1 - at : at;\n        }}\n"
             "        before = __shfl_sync(0xffffffffu, own, 31);\n        before_at = __shfl_sync(0xffffffffu, at, 31);\n    }\n}\n"
         )
+    wide = "double" if char in WHOLE else "float"
+    operands = f"const {ctype}* g, bool one, const {ctype}* x, const {ctype}* out, {ctype}* z"
+    for name, (factor, share) in _SLOPES.items() if char in CTYPES else ():
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}_slope({operands}, unsigned count, unsigned inner, unsigned lines) {{\n'
+            f"{entered}    typedef {wide} T;\n    T before = 0;\n"
+            f"    auto level = [](T v) {{ return v == -{INFINITE} ? T(0) : v; }};\n"
+            "    for (unsigned k = lane; k < rounded; k += 32) {  // from the end: each t = own + factor * (t behind it)\n"
+            "        const unsigned long long at = start + (unsigned long long)(count - 1 - k) * inner;\n"
+            f"        T own = k < count ? T(g[one ? 0 : at]) : T(0), factor = 0 < k && k < count ? T({factor}) : T(1);\n"
+            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
+            "            const T behind = __shfl_up_sync(0xffffffffu, own, step), more = __shfl_up_sync(0xffffffffu, factor, step);\n"
+            "            if (lane >= step) {\n                own += factor * behind;\n                factor *= more;\n            }\n"
+            f"        }}\n        if (k >= 32) own += factor * before;\n        if (k < count) z[at] = {ctype}(own * ({share}));\n"
+            "        before = __shfl_sync(0xffffffffu, own, 31);\n    }\n}\n"
+        )
     return "".join(kernels)
 
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
+    if name.endswith("_slope"):
+        return Kernel("P?PPPIII", kernel_of(source, char, name=name))
     return Kernel("PPIIII" if name in _FOLDS else "PPPIIII", kernel_of(source, char, name=name))
+
+
+@lru_cache(4096)
+def _plan(shape: tuple[int, ...], axis: int) -> tuple[int, int, int] | None:
+    """``count, inner, lines`` of the kernels; None for what they do not serve."""
+    n, count = math.prod(shape), shape[axis]
+    if not 0 < n <= MOST or count > LONGEST or n // count * 32 > MOST:
+        return None
+    return count, math.prod(shape[axis + 1 :]), n // count
 
 
 def running(name: str, input: Array, axis: int, from_end: bool = False) -> tuple[Array, ...] | None:
@@ -98,11 +138,29 @@ def running(name: str, input: Array, axis: int, from_end: bool = False) -> tuple
     shape, char, data = input.shape, input.dtype.char, input.data
     if (char not in CTYPES and char not in EXACT) or (name == "logsumexp" and char in EXACT) or not input._c_contiguous:
         return None
-    count = shape[axis]
-    if not 0 < (n := input.size) <= MOST or count > LONGEST or n // count * 32 > MOST:
+    planned = _plan(shape, axis)
+    if planned is None:
         return None
-    made, lines, sums = cupy().ndarray, n // count, name in _FOLDS
+    count, inner, lines = planned
+    made, sums = cupy().ndarray, name in _FOLDS
     out = made(shape, int64 if sums and char in EXACT else input.dtype)
     results = (out,) if sums else (out, made(shape, int64))
-    values = (data.ptr, *[each.data.ptr for each in results], count, math.prod(shape[axis + 1 :]), from_end, lines)
+    values = (data.ptr, *[each.data.ptr for each in results], count, inner, from_end, lines)
     return results if _kernel(name, char).run(data.device_id, lines * 32, THREADS, *values) else None
+
+
+def slope(name: str, g: Any, x: Array, out: Array, axis: int) -> Array | None:
+    """The gradient of a running fold of floats along a dimension, counted from either end.
+
+    Args:
+        name: "prod" or "logsumexp". g: the gradient of out, the fold of x.
+    Returns: None for what no kernel serves.
+    """
+    shape, dtype, data = x.shape, x.dtype, x.data
+    one = is_one(g, x.size, x) if shape else None
+    planned = None if one is None or out.dtype is not dtype else _plan(shape, axis % len(shape))
+    if planned is None or not x._c_contiguous or not out._c_contiguous:
+        return None
+    made, lines = cupy().ndarray(shape, dtype), planned[2]
+    values = (g.data.ptr, one, data.ptr, out.data.ptr, made.data.ptr, *planned)
+    return made if _kernel(f"{name}_slope", dtype.char).run(data.device_id, lines * 32, THREADS, *values) else None

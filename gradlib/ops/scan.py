@@ -155,7 +155,10 @@ def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     return movedim(cat((after[..., :1], after[..., 1:] * out[..., :-1]), -1), -1, dim)
 
 
-@op("other", keyword_only=("dtype",), inplace=True, input=_cumprod_rule)
+@op(
+    "other", keyword_only=("dtype",), inplace=True, input=_cumprod_rule,
+    kernels={"input": lambda g, input, out, dim: scanning.slope("prod", g, input, out, dim)},
+)  # fmt: skip
 def cumprod(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
 
@@ -203,7 +206,10 @@ def _logcumsumexp_on_device(input: Any, dim: int) -> Any:
     return None if made is None else made[0]
 
 
-@op("other", input=_logcumsumexp_rule, kernels={"out": _logcumsumexp_on_device})
+@op(
+    "other", input=_logcumsumexp_rule,
+    kernels={"out": _logcumsumexp_on_device, "input": lambda g, input, out, dim: scanning.slope("logsumexp", g, input, out, dim)},
+)  # fmt: skip
 def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
     """Logarithm of the running sum of exponentials along ``dim``, without overflow.
 

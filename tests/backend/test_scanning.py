@@ -77,3 +77,39 @@ def test_what_the_kernels_do_not_serve_is_left_to_cupy():
         assert scanning.running("sum", given, 0) is None
     assert scanning.running("logsumexp", x.astype("int64"), 0) is None
     assert gradlib.cumsum(gradlib.as_tensor(x.T), 0).tolist() == np.cumsum(np.ones((6, 4)), 0).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("name", ["cumprod", "logcumsumexp"])
+def test_gradients_are_those_of_the_host_by_a_kernel(name, shape, axis, dtype, monkeypatch):
+    asked, run = [], scanning.slope
+    monkeypatch.setattr(scanning, "slope", lambda *args: asked.append(run(*args)) or asked[-1])
+    host = 0.5 + (np.arange(int(np.prod(shape))) * 7 % 5).reshape(shape) / 4
+    if name == "cumprod":
+        host.reshape(-1)[3::11] = 0
+    else:
+        host.reshape(-1)[:2] = -np.inf
+    found = []
+    for each in (host, cupy.asarray(host.astype(as_dtype(dtype)))):
+        x = gradlib.as_tensor(each).requires_grad_()
+        made = getattr(x, name)(axis - len(shape))
+        g = gradlib.linspace(-1, 2, x.numel()).reshape(shape).to(x)
+        grads = [gradlib.autograd.grad(made, x, g, retain_graph=True)[0], gradlib.autograd.grad(getattr(x, name)(axis).sum(), x)[0]]
+        found.append([each.numpy(force=True).astype(float) for each in grads])
+    assert len(asked) == 2
+    assert all(each is not None for each in asked)
+    eps = float(gradlib.finfo(as_dtype(dtype)).eps)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=64 * eps, atol=16 * eps * np.abs(one).max())
+
+
+def test_other_gradients_of_running_folds_are_left_to_the_formula():
+    x = cupy.ones((4, 6), cupy.float32)
+    for given in (x.T, x.astype("complex64"), x[:0], x[0, 0], cupy.ones(scanning.LONGEST + 1, "f")):
+        assert scanning.slope("prod", given, given, given, 0) is None
+    assert scanning.slope("prod", x.astype("d"), x, x, 0) is None
+    assert scanning.slope("prod", x[:2], x, x, 0) is None
+    leaf = gradlib.as_tensor(x.astype("float16")).requires_grad_()
+    leaf.cumprod(0, dtype=gradlib.float32).sum().backward()
+    assert leaf.grad[:, 0].tolist() == [4, 3, 2, 1]
