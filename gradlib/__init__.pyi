@@ -3322,7 +3322,7 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
         reduce: "sum", "prod", "mean", "amax" or "amin".
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
     Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a
-        src that is no Tensor.
+        src that is no Tensor; NotImplementedError for extremes of complex numbers and means of bools.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
     Example:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")

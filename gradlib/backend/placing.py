@@ -23,8 +23,13 @@ from gradlib.backend.launching import Kernel, kernel_of
 
 MOST_ARRAYS = 4
 """The most arrays of one index for which there is a kernel."""
-_PLACES = {"l": "l", "q": "l", "i": "i"}
+PLACES = {"l": "l", "q": "l", "i": "i"}
 """The dtypes of places, by that of the kernels for them."""
+WRAPPED = (
+    "long long at = indices;\n{0}if (at < 0 || at >= adim) {{  // a division takes longer than all the rest\n"
+    "{0}    at = indices % adim;\n{0}    if (at < 0) at += adim;\n{0}}}\n"
+)
+"""The statements by which a place, called ``indices``, is one of the ``adim`` that there are."""
 _ADDED = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
 """The dtypes to which one atomic instruction adds, and in which it does."""
 _FOLDED = {"f": "float", "d": "double", "i": "int", "l": "long long"}
@@ -44,8 +49,6 @@ def source(char: str) -> str:
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
     head = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-    wrapped = "long long at = indices;\n{0}if (at < 0 || at >= adim) {{  // a division takes longer than all the rest\n"
-    wrapped += "{0}    at = indices % adim;\n{0}    if (at < 0) at += adim;\n{0}}}\n"
     value = "    const {ctype} value = x ? x[here] : number;\n    "
     moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
     moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
@@ -65,13 +68,13 @@ def source(char: str) -> str:
             f"{head}    const unsigned line = i / inner, j = i % inner, o = line / count, k = line % count;\n"
             "    const long long here = o * x_outer + k * x_step + j * x_inner;\n"
             "    const long long indices = places[o * p_outer + k * p_step + j * p_inner];\n"
-            f"    {wrapped.format('    ')}    at = o * z_outer + at * z_step + j * z_inner;\n{statement.replace('{ctype}', ctype)}}}\n"
+            f"    {WRAPPED.format('    ')}    at = o * z_outer + at * z_step + j * z_inner;\n{statement.replace('{ctype}', ctype)}}}\n"
         )
     for several in range(1, MOST_ARRAYS + 1) if char == "l" else ():
         each = "const long long* p{0}, unsigned inner{0}, unsigned count{0}, long long size{0}, long long step{0}"
         steps = "".join(
             f"    {{\n        const long long indices = p{k}[i / inner{k} % count{k}], adim = size{k};\n"
-            f"        {wrapped.format('        ')}        sum += at * step{k};\n    }}\n"
+            f"        {WRAPPED.format('        ')}        sum += at * step{k};\n    }}\n"
             for k in range(several)
         )
         parameters = f"{', '.join(map(each.format, range(several)))}, long long* z, unsigned n"
@@ -108,7 +111,7 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def _step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
+def one_step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
     """The step from element to element along dimensions that are read as one; None where there is no such."""
     made, following = 0, None
     for size, step in zip(reversed(sizes), reversed(steps), strict=True):
@@ -147,9 +150,9 @@ def _spread(
         own = (0,) * lead + tuple(0 if m == 1 else s // itemsize for m, s in zip(values, value_strides, strict=True))
     named = _contiguous(span) if along else (*(0,) * axis, *_contiguous(places), *(0,) * (len(shape) - axis - 1))
     groups = slice(0, axis), slice(axis, behind), slice(behind, None)
-    steps: list[Any] = [_step(span[group], each[group]) for each in (own, named) for group in groups]
+    steps: list[Any] = [one_step(span[group], each[group]) for each in (own, named) for group in groups]
     there = tuple(step // itemsize for step in strides)
-    steps += [_step(span[:axis], there[:axis]), there[axis], _step(span[behind:], there[axis + 1 :])]
+    steps += [one_step(span[:axis], there[:axis]), there[axis], one_step(span[behind:], there[axis + 1 :])]
     if None in steps:
         return None
     return span, n, (shape[axis], math.prod(span[groups[1]]), math.prod(span[behind:]), *steps)
@@ -185,7 +188,7 @@ def places(shape: tuple[int, ...], key: Sequence[Any], device: int) -> Array | N
     if not 0 < len(key) == len(shape) <= MOST_ARRAYS or 0 in shape:
         return None
     for each in key:
-        if type(each) is not made or _PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
+        if type(each) is not made or PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
             return None
     spans = spans_of(*[each.shape for each in key])
     if spans is None:
@@ -213,7 +216,7 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
         axis: counts from 0. at: integers; with ``along`` of the array's rank and in no other dimension larger.
     """
     kind, dtype, data = type(array), array.dtype, array.data
-    if type(at) is not kind or at.dtype.char not in _PLACES or not at._c_contiguous or at.data.device_id != data.device_id:
+    if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or at.data.device_id != data.device_id:
         return None
     size = dtype.itemsize
     spread = _spread(array.shape, array.strides, at.shape, axis, along, None, (), size) if size in WORDS else None
@@ -221,7 +224,7 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
         return None
     shape, n, numbers = spread
     out = kind(shape, dtype)
-    run = _kernel(f"take_{size}", _PLACES[at.dtype.char], "").run
+    run = _kernel(f"take_{size}", PLACES[at.dtype.char], "").run
     return out if run(data.device_id, n, THREADS, out.data.ptr, at.data.ptr, data.ptr, *numbers, n) else None
 
 
@@ -240,11 +243,11 @@ def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool
 def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", along: bool = True) -> bool:
     """The same for places along a dimension, counted from 0; ``at``: as for `taken`."""
     kind, dtype, data = type(array), array.dtype, array.data
-    if type(at) is not kind or at.dtype.char not in _PLACES or not at._c_contiguous or not array._c_contiguous:
+    if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or not array._c_contiguous:
         return False
     if at.data.device_id != data.device_id or at.data.mem is data.mem:  # which would be written while it is read
         return False
-    kernel = _writing(how, dtype.char, dtype.itemsize, _PLACES[at.dtype.char])
+    kernel = _writing(how, dtype.char, dtype.itemsize, PLACES[at.dtype.char])
     if kernel is None:
         return False
     shape, strides, number, source = (), (), 0, 0

@@ -184,14 +184,15 @@ def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (physical(level, input), physical(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
 
 
-@rule("scatter", "scatter_add", "multiply_at", "extreme_at")
+@rule("scatter", "scatter_add", "total_at", "reduced_at")
 def scattered(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src, index, dim, *rest = args
-    if rest == [True] and op.name.startswith("scatter") and not level.holds(input):
+    if rest[-1] and not level.holds(input):
         refuse_batched(next(x for x in (src, index) if level.holds(x)), f"{op.name}_")
     values = src if not isinstance(src, Tensor) and not ndim(src) else physical(level, src)
     if values is not src and not src.ndim:
         values = values.reshape((level.size, *(1,) * input.ndim))
+    rest = [each.value if level.holds(each) else each for each in rest]
     return perform(op, (physical(level, input), values, physical(level, index), dim + 1, *rest))
 
 

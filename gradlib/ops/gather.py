@@ -94,7 +94,8 @@ def along(name: str, input: Any, dim: int, places: Any) -> Any:
         )
     if shape != sizes and 0 not in shape and any(map(operator.gt, shape, (*sizes[:dim], shape[dim], *sizes[dim + 1 :]))):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
-    inside(name, places, sizes[dim])
+    if type(places) is not Tensor or type(array) is np.ndarray:  # none of a device's, which the host does not see
+        inside(name, places, sizes[dim])
     return places if array.shape else places.reshape((1,))
 
 

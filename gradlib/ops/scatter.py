@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, folding
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major_copy
 from gradlib.backend.copying import fill
 from gradlib.backend.scatter import write_along
 from gradlib.core.batched import Batched
 from gradlib.core.modes import global_state, thread_state
-from gradlib.core.op import composite, op
+from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
 from gradlib.ops.convert import to
@@ -92,8 +93,9 @@ def scatter(into: bool, input: Any, dim: int, index: Any, src: Any = None, *, va
     if src is not None and value is not None:
         raise TypeError("scatter() takes src or value, got both")
     src = value if src is None else src
-    if reduce == "multiply":  # which keeps its input: one that is not written afterwards
-        return _scattered(multiply_at, "scatter", clone(input) if into or global_state.active else input, dim, index, src)
+    if reduce == "multiply":
+        input, into = _kept(into, input, src)
+        return _scattered(reduced_at, "scatter", input, dim, index, src, "prod", True, into)
     if reduce not in (None, "add"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     return _scattered(scatter_op if reduce is None else scatter_add_op, "scatter", input, dim, index, src, into)
@@ -102,8 +104,17 @@ def scatter(into: bool, input: Any, dim: int, index: Any, src: Any = None, *, va
 # ---- reductions -------------------------------------------------------------------------------------------------------------------
 
 
-@composite(inplace=True)
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def _kept(into: bool, input: Any, src: Any) -> tuple[Any, bool]:
+    """The input of an operation that keeps it for backward, and whether that may write it: a copy where it is written afterwards."""
+    if not into and not global_state.active:
+        return input, False
+    recording = thread_state.grad_enabled or not global_state.no_grad
+    recorded = recording and (input._node is not None or getattr(src, "_node", None) is not None)
+    return (clone(input), False) if global_state.active or recorded else (input, True)
+
+
+@writing
+def scatter_reduce(into: bool, input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself.
 
     Args:
@@ -111,7 +122,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         reduce: "sum", "prod", "mean", "amax" or "amin".
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
     Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a
-        src that is no Tensor.
+        src that is no Tensor; NotImplementedError for extremes of complex numbers and means of bools.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
     Example:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
@@ -121,32 +132,46 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
-    return _scattered(_reduced, "scatter_reduce", input, dim, index, src, reduce, include_self)
+    if reduce == "sum" and include_self:
+        return _scattered(scatter_add_op, "scatter_reduce", input, dim, index, src, into)
+    if reduce not in ("sum", "mean"):
+        input, into = _kept(into, input, src)
+        return _scattered(reduced_at, "scatter_reduce", input, dim, index, src, reduce, include_self, into)
+    return _scattered(_summed, "scatter_reduce", input, dim, index, src, reduce, include_self, into)
 
 
-def _reduced(input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
-    """``scatter_reduce`` of checked arguments."""
-    start = input
+def _summed(input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool, into: bool) -> Any:
+    """The sums or means of checked arguments. How many elements means are of is counted once; on a device the kernels count."""
+    if reduce == "mean" and input.dtype.kind == "b":
+        raise NotImplementedError("scatter_reduce: bools have no mean; convert them first, for example with .float()")
+    array = index._array if type(index) is Tensor else raw(index)
+    count = _count(input, index, dim, include_self) if reduce == "mean" and isinstance(array, np.ndarray) else None
+    return total_at(input, src, index, dim, reduce, include_self, count, into)
+
+
+_WAYS = {"sum": "add", "mean": "add", "prod": "prod", "amax": "max", "amin": "min"}
+"""By the name of a reduction, how `gradlib.backend.scatter` writes it."""
+
+
+def _reduced(input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool, into: bool) -> Any:
+    """The arrays that ``scatter_reduce`` gives, but for the division of a mean."""
+    result = input if into else row_major_copy(input)
     if not include_self:
-        start = scatter_op(input, values_for("scatter_reduce", _neutral(reduce, input.dtype), input), index, dim)
-    if reduce == "prod":
-        return multiply_at(start, src, index, dim)
-    if reduce in ("amax", "amin"):
-        return extreme_at(start, src, index, dim, reduce == "amax")
-    total = scatter_add_op(start, src, index, dim)
-    return total if reduce == "sum" else _mean(total, raw(input), index, dim, include_self)
+        write_along("put", result, index, dim, _neutral(reduce, input.dtype))
+    write_along(_WAYS[reduce], result, index, dim, src)
+    return result
 
 
-def _mean(total: Any, like: Any, index: Any, dim: int, include_self: bool) -> Any:
-    """The sums divided by how many elements met; integers round down."""
+def _count(like: Any, index: Any, dim: int, include_self: bool) -> Any:
+    """How many elements each mean is of, 1 where nothing is met, in the dtype of an array that is to be divided by them."""
     places: Any = index._array if type(index) is Tensor else index  # of raw arrays alone nothing is recorded
-    with on_device_of(like):
-        count: Any = namespace(like).zeros(like.shape, like.dtype)
+    array = raw(like)
+    with on_device_of(array):
+        count: Any = namespace(array).zeros(array.shape, dtypes.int64)
         if include_self:
             fill(count, 1)
-        count = scatter_add_op(count, values_for("scatter_reduce", 1, like), places, dim, not global_state.active)
-        count = count if include_self else where(count == 0, 1, count)
-    return div(total, count) if dtypes.is_differentiable(like.dtype) else div(total, count, rounding_mode="floor")
+        count = scatter_add_op(count, 1, places, dim, not global_state.active)
+        return to(count if include_self else where(count == 0, 1, count), dtype=array.dtype)
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
@@ -162,7 +187,7 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 def _other_factors(g: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
     """g times the product of what met each element of input in src: also where the element itself is zero."""
     factor = where(input == 0, ones_like(input), input)
-    return g * multiply_at(factor, src, index, dim) / factor
+    return g * reduced_at(factor, src, index, dim, "prod", True) / factor
 
 
 def _among_factors(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
@@ -172,7 +197,7 @@ def _among_factors(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int)
     alone = zero & (zeros_met == 1)
     if isinstance(src, Tensor):
         src = _once(src, zero & (zeros_met != 1))
-    product = multiply_at(input, where(alone, ones_like(src), src), index, dim)
+    product = reduced_at(input, where(alone, ones_like(src), src), index, dim, "prod", True)
     others = take_along(g * out, index, dim, True) / where(zero, ones_like(src), src)
     return where(alone, take_along(g * product, index, dim, True), others)
 
@@ -201,18 +226,6 @@ def _refuse_slope(g: Any) -> NoReturn:
     )
 
 
-@op(
-    "other", also=("index",), method=False,
-    input=lambda g, input, src, index, dim: _other_factors(g, input, src, index, dim),
-    src=lambda g, input, src, out, index, dim: _among_factors(g, input, src, out, index, dim),
-)  # fmt: skip
-def multiply_at(xp: Any, input: Any, src: Any, index: Any, dim: int) -> Any:
-    """A copy of input to whose elements at ``index`` along ``dim`` those of src are multiplied, as often as they are named."""
-    result = row_major_copy(input)
-    write_along("prod", result, index, dim, src)
-    return result
-
-
 def _shares(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> tuple[Any, Any, Any]:
     """g divided by how many elements equal the result, and which of input and of src do."""
     mine, its = input == out, src == take_along(out, index, dim, True)
@@ -229,13 +242,73 @@ def _met_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> 
     return where(its, take_along(share, index, dim, True), 0.0)
 
 
+def _neutralised(input: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    """What the values come to: input with the neutral element where they do and it takes no part itself."""
+    return input if include_self else scatter_op(input, values_for("scatter_reduce", _neutral(reduce, input.dtype), input), index, dim)
+
+
+def _element_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    if not include_self:
+        return scatter_op(g, 0.0, index, dim)
+    return _other_factors(g, input, src, index, dim) if reduce == "prod" else _own_share(g, input, src, out, index, dim)
+
+
+def _value_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    start = _neutralised(input, index, dim, reduce, include_self)
+    return (_among_factors if reduce == "prod" else _met_share)(g, start, src, out, index, dim)
+
+
+def _shared(g: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any) -> Any:
+    """The gradient of sums from that of means."""
+    return g if reduce == "sum" else div(g, _count(g, index, dim, include_self) if count is None else count)
+
+
+def _element_of_sum_rule(g: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any) -> Any:
+    return _shared(g, index, dim, reduce, True, count) if include_self else scatter_op(g, 0.0, index, dim)
+
+
+def _value_of_sum_rule(g: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any) -> Any:
+    return take_along(_shared(g, index, dim, reduce, include_self, count), index, dim, True)
+
+
+def _slope_of_mean(of: str, g: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any) -> Any:
+    return folding.slope(of, g, None, None, None, index, dim, reduce, include_self)
+
+
 @op(
-    "other", also=("index",), method=False, complex="none",
-    input=lambda g, input, src, out, index, dim: _own_share(g, input, src, out, index, dim),
-    src=lambda g, input, src, out, index, dim: _met_share(g, input, src, out, index, dim),
+    "linear", also=("index", "count"), method=False, complex="explicit", node="scatter_reduce",
+    input=_element_of_sum_rule, src=_value_of_sum_rule,
+    kernels={
+        "out": lambda input, src, index, dim, reduce, include_self, count=None, into=False: folding.folded(
+            input, src, index, dim, reduce, include_self, into
+        ),
+        "input": partial(_slope_of_mean, "input"), "src": partial(_slope_of_mean, "src"),
+    },
 )  # fmt: skip
-def extreme_at(xp: Any, input: Any, src: Any, index: Any, dim: int, largest: bool) -> Any:
-    """A copy of input; its elements at ``index`` along ``dim`` are the largest (smallest) of themselves and what src brings there."""
-    result = row_major_copy(input)
-    write_along("max" if largest else "min", result, index, dim, src)
+def total_at(
+    xp: Any, input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any = None, into: bool = False
+) -> Any:
+    """A copy of input whose elements at ``index`` along ``dim`` are the "sum" or "mean" of what src brings there, and of themselves where
+    ``include_self``; ``into`` writes input itself. ``count``: how many elements means are of, if that is known. Means of integers are
+    rounded down.
+    """
+    result = _reduced(input, src, index, dim, reduce, include_self, into)
+    if reduce == "mean":
+        count = _count(result, index, dim, include_self) if count is None else count
+        if dtypes.is_differentiable(result.dtype):
+            result /= count
+        else:
+            result //= count
     return result
+
+
+@op(
+    "other", also=("index",), method=False, node="scatter_reduce",
+    input=_element_rule, src=_value_rule,
+    kernels={"out": folding.folded, "input": partial(folding.slope, "input"), "src": partial(folding.slope, "src")},
+)
+def reduced_at(xp: Any, input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool, into: bool = False) -> Any:
+    """The same for "prod", "amax" and "amin"."""
+    if input.dtype.kind == "c" and reduce != "prod":
+        raise NotImplementedError(f"complex numbers have no order, hence no {reduce} (got {input.dtype}); take .abs() first")
+    return _reduced(input, src, index, dim, reduce, include_self, into)

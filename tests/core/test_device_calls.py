@@ -96,13 +96,25 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "aminmax": lambda x, **_: x.aminmax(),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
+
+
+def reducing(reduce: str, own: bool, into: bool) -> Callable[..., Any]:
+    if into:
+        return lambda z, p, d, **_: z.scatter_reduce_(1, p, d, reduce, include_self=own)
+    return lambda x, p, s, **_: x.scatter_reduce(1, p, s, reduce, include_self=own)
+
+
 PLACES: dict[str, Callable[..., Any]] = {
     "scatter": lambda x, p, s, **_: x.scatter(1, p, s), "scatter, number": lambda x, p, **_: x.scatter(1, p, 2.0),
     "scatter_": lambda z, p, d, **_: z.scatter_(1, p, d), "scatter_, number": lambda z, p, **_: z.scatter_(1, p, 2.0),
     "scatter_add": lambda x, p, s, **_: x.scatter_add(1, p, s), "scatter_add_": lambda z, p, d, **_: z.scatter_add_(1, p, d),
-    "scatter_reduce, sum": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "sum"),
-    "scatter_reduce, amax": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "amax"),
-    "scatter_reduce, prod": lambda x, p, s, **_: x.scatter_reduce(1, p, s, "prod"),
+    "scatter, part": lambda x, q, y, **_: x.scatter(0, q, y), "scatter_add, part": lambda x, q, y, **_: x.scatter_add(0, q, y),
+    "scatter, product": lambda x, p, s, **_: x.scatter(1, p, s, reduce="multiply"),
+    "scatter_, product": lambda z, p, d, **_: z.scatter_(1, p, d, reduce="multiply"),
+    **{
+        f"scatter_reduce, {reduce}{'' if own else ' of others'}{', in place' if into else ''}": reducing(reduce, own, into)
+        for reduce in ("sum", "prod", "mean", "amax", "amin") for own in (True, False) for into in (True, False)
+    },
     "index_add": lambda x, i, t, **_: x.index_add(0, i, t), "index_add, columns": lambda x, i, s, **_: x.index_add(1, i, s),
     "index_add_": lambda z, i, t, **_: z.index_add_(0, i, t), "index_copy": lambda x, i, t, **_: x.index_copy(0, i, t),
     "index_copy, columns": lambda x, i, s, **_: x.index_copy(1, i, s), "index_copy_": lambda z, i, t, **_: z.index_copy_(0, i, t),

@@ -9,7 +9,7 @@ import numpy as np
 
 import gradlib
 from gradlib.ops.index import index, index_add_op, index_backward, index_put_op, slice_backward, slice_op
-from gradlib.ops.scatter import extreme_at, multiply_at
+from gradlib.ops.scatter import reduced_at
 from tests.ops.case import Case, Rng, beside, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -148,9 +148,9 @@ CASES = [
     Case("scatter_reduce", reduced("mean"), distinct_pair, mean_of_met, label="mean"),
     Case("scatter_reduce", reduced("prod", False), distinct_pair,
          lambda x, s, i: one_by_one(one_by_one(x, 0, i, s, lambda old, new: 1), 0, i, s, np.multiply), label="prod-of-others"),
-    Case("multiply_at", lambda x, s: multiply_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0), normal((3, 2), (3, 2)),
+    Case("reduced_at", lambda x, s: reduced_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, "prod", True), normal((3, 2), (3, 2)),
          lambda x, s: x * np.stack([s[1], 1 + 0 * s[0], s[0] * s[2]]), complex=True),
-    Case("extreme_at", lambda x, s: extreme_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, True), spread((3, 2), (3, 2)),
+    Case("reduced_at", lambda x, s: reduced_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, "amax", True), spread((3, 2), (3, 2)),
          lambda x, s: np.stack([np.maximum(x[0], s[1]), x[1], np.max([x[2], s[0], s[2]], 0)])),
     Case("masked_fill", lambda x, v: gradlib.masked_fill(x, beside(x, MASK), v), normal((2, 3, 4), ()),
          lambda x, v: x * ~MASK + v * MASK, complex=True),

@@ -134,6 +134,8 @@ def test_values_of_another_dtype_are_refused() -> None:
         (lambda: X.scatter(0, PLACES, X[0]), RuntimeError, "same number of dimensions as src"),
         (lambda: X.scatter(0, PLACES, 1.0, reduce="amax"), RuntimeError, "either add or multiply"),
         (lambda: X.scatter_add(0, PLACES, 1.0), TypeError, "'src'.* must be Tensor, not float"),
+        (lambda: (X > 0).scatter_reduce(0, PLACES, X > 1, "mean"), NotImplementedError, "bools have no mean"),
+        (lambda: (X * 1j).scatter_reduce(0, PLACES, X * 1j, "amin"), NotImplementedError, "complex numbers have no order, hence no amin"),
         (lambda: X.scatter_reduce(0, PLACES, X, "median"), RuntimeError, "sum, prod, mean, amax or amin, got median"),
         (lambda: X.index_select(0, PLACES), IndexError, "supposed to be a vector"),
         (lambda: X.index_add(0, gradlib.tensor([0]), X), RuntimeError, r"must have shape \[1, 4\]"),

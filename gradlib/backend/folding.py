@@ -1,0 +1,182 @@
+"""Kernels of gradlib's own for what an element of a CuPy array becomes by values that meet it at places along a dimension: their sum, mean,
+product or extreme, with it or without; and for the gradients of these.
+
+A thread for each element looks at all places of its line for its own. So all is one launch, the copy of what nothing meets included, gives
+the same bits at each run, and serves dtypes to which no atomic instruction adds. That is for lines of few places; for others there are
+those of `gradlib.backend.placing`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import Any
+
+from gradlib.backend.array import Array
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.placing import PLACES, WRAPPED, one_step
+from gradlib.backend.reducing import is_one
+
+LONGEST, MOST_LOOKS = 1024, 1 << 24
+"""The most places of a line, and the most at which all threads look."""
+SERVED = {**CTYPES, "i": "int", "l": "long long"}
+
+_FOLDS = {
+    "sum": ("T(0)", "s + value", "s"),
+    "mean": ("T(0)", "s + value", "over(s, met + own)"),
+    "prod": ("T(1)", "s * value", "s"),
+    "amax": ("value", "s != s || s >= value ? s : value", "s"),
+    "amin": ("value", "s != s || s <= value ? s : value", "s"),
+}
+"""By name, where a fold begins without the element itself, how a value comes to it, and what it makes at last. NaN counts before all."""
+_SLOPES = {
+    "mean": ("T(own)", "s + 1", "given / s"),
+    "prod": ("own && mine < lines.count ? T(x[element]) : T(1)", "k == mine ? s : s * value", "given * s"),
+    "extreme": ("T(own && T(x[element]) == top)", "s + T(value == top)", "self == top ? given / s : T(0)"),
+}
+"""By name, of a gradient: where a fold over the values that meet an element begins, how each comes to it, and what it makes of the gradient
+of the result (given). That is of the element itself, or of the value ``mine`` (called ``self``)."""
+
+_SHARED = f"""
+struct Lines {{
+    const P* places;
+    const E* src;
+    unsigned count, inner, outer, wide;
+    long long adim, s_outer, s_step, s_inner;
+
+    __device__ long long at(unsigned o, unsigned k, unsigned j) const {{
+        const long long indices = places[((unsigned long long)o * count + k) * inner + j];
+        {WRAPPED.format("        ")}        return at;
+    }}
+    __device__ T value(unsigned o, unsigned k, unsigned j) const {{ return T(src[o * s_outer + k * s_step + j * s_inner]); }}
+}};
+"""
+_HEAD = f"""    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;
+    if (i >= n) return;
+"""
+_OF = {
+    "input": """    const unsigned j = i % lines.wide, o = i / lines.wide / (unsigned)lines.adim, mine = lines.count, element = i;
+    const long long m = i / lines.wide % (unsigned)lines.adim;
+    const T self = T(x ? x[i] : E(0));
+""",
+    "src": """    const unsigned j = i % lines.inner, mine = i / lines.inner % lines.count, o = i / lines.inner / lines.count;
+    const long long m = lines.at(o, mine, j);
+    const unsigned element = (o * lines.adim + m) * lines.wide + j;
+    const T self = lines.src ? lines.value(o, mine, j) : T(0);
+""",
+}
+"""Where a thread stands, by what it makes an element of: its line, its element there, and the place of its value, if it has one."""
+_EACH_MET = """    for (unsigned k = 0; o < lines.outer && j < lines.inner && k < lines.count; k++) {
+        if (lines.at(o, k, j) != m) continue;
+        const T value = lines.src ? lines.value(o, k, j) : T(0);
+"""
+
+
+def source(char: str, places: str) -> str:
+    """The kernels for elements of a dtype and places of one: those of `_FOLDS`, and of floats each of `_SLOPES` for both of `_OF`.
+
+    There are ``outer x count x inner`` places and values; x has ``adim`` elements in a line, and ``wide`` lines for ``inner``, of which
+    the last meet nothing, as do those after the first ``outer``. ``own``: whether the element itself takes part. ``one``: g, the gradient
+    of the result, is one number for all. Where it is not needed src or x is null.
+
+    A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
+    """
+    computed = "long long" if char in EXACT else SERVED[char] if char in WHOLE else "float"
+    rounded = "q * T(met) > s ? q - 1 : q" if char in EXACT else "q"
+    over = f"__device__ T over(T s, long long met) {{ const T q = s / T(met); return {rounded}; }}\n"
+    texts = [HEADERS.get(char, ""), f"typedef {SERVED[char]} E;\ntypedef {computed} T;\ntypedef {EXACT[places]} P;\n", over, _SHARED]
+    for name, (begin, meet, made) in _FOLDS.items():
+        texts.append(
+            f'extern "C" __global__ void gradlib_{name}(Lines lines, const E* x, E* z, bool own, unsigned n) {{\n{_HEAD}{_OF["input"]}'
+            f"    T s = self;\n    long long met = 0;\n{_EACH_MET}        if (!met++ && !own) s = {begin};\n        s = {meet};\n    }}\n"
+            f"    z[i] = met ? E({made}) : x[i];\n}}\n"
+        )
+    operands = "Lines lines, const E* g, bool one, const E* x, const E* out, E* z, bool own, unsigned n"
+    for name, (begin, meet, made) in _SLOPES.items() if char in CTYPES else ():
+        for of, standing in _OF.items():
+            texts.append(
+                f'extern "C" __global__ void gradlib_{name}_{of}({operands}) {{\n{_HEAD}{standing}'
+                f"    const T given = T(g[one ? 0 : element]), top = T(out ? out[element] : E(0));\n    T s = {begin};\n"
+                f"{_EACH_MET}        s = {meet};\n    }}\n    z[i] = E({made});\n}}\n"
+            )
+    return "".join(texts)
+
+
+@cache
+def _kernel(name: str, char: str, places: str) -> Kernel:
+    operands = "PP?I" if name in _FOLDS else "P?PPP?I"
+    return Kernel(["PPIIIIqqqq", *operands], kernel_of(source, char, places, name=name))
+
+
+@lru_cache(4096)
+def _plan(shape: tuple[int, ...], span: tuple[int, ...], strides: tuple[int, ...], axis: int, itemsize: int) -> tuple[int, ...] | None:
+    """The numbers of ``Lines`` for an array of a shape and places of another; None where the kernels do not serve them.
+
+    ``strides``: of the values, which have the shape of the places.
+    """
+    n, count = math.prod(shape), span[axis]
+    if not 0 < n <= MOST or not 0 < math.prod(span) <= MOST or count > LONGEST or n * count > MOST_LOOKS:
+        return None
+    if span[1:axis] != shape[1:axis] or span[axis + 2 :] != shape[axis + 2 :]:
+        return None  # fewer lines than the array has, but not the first of them
+    behind, steps = axis + 1, tuple(step // itemsize for step in strides)
+    outer, inner = one_step(span[:axis], steps[:axis]), one_step(span[behind:], steps[behind:])
+    if outer is None or inner is None:
+        return None
+    wide = math.prod(shape[behind:])
+    return count, math.prod(span[behind:]), math.prod(span[:axis]), wide, shape[axis], outer, steps[axis], inner
+
+
+def _lines(like: Array, src: Any, index: Any, axis: int) -> tuple[int, ...] | None:
+    """The members of ``Lines``; None where the kernels do not serve them. ``src`` is null where it is None."""
+    kind, device = type(like), like.data.device_id
+    if type(index) is not kind or index.dtype.char not in PLACES or not index._c_contiguous or index.data.device_id != device:
+        return None
+    strides = index.strides
+    if src is not None:
+        if type(src) is not kind or src.dtype is not like.dtype or src.shape != index.shape or src.data.device_id != device:
+            return None
+        strides = src.strides
+    planned = _plan(like.shape, index.shape, strides, axis, like.itemsize if src is not None else index.itemsize)
+    return None if planned is None else (index.data.ptr, 0 if src is None else src.data.ptr, *planned)
+
+
+def folded(input: Array, src: Any, index: Any, axis: int, how: str, own: bool, into: bool = False) -> Array | None:
+    """What the elements of a CuPy array become by values at places along a dimension, counted from 0; others stay.
+
+    Args:
+        how: "sum", "mean", "prod", "amax" or "amin". own: whether the elements take part themselves. into: write them into the array.
+    Returns: None where no kernel serves it.
+    """
+    data, char = input.data, input.dtype.char
+    lines = _lines(input, src, index, axis) if char in SERVED and input._c_contiguous else None
+    if lines is None or (into and (src.data.mem is data.mem or index.data.mem is data.mem)):  # which would be written while it is read
+        return None
+    out = input if into else type(input)(input.shape, input.dtype)
+    n = out.size
+    run = _kernel(how, char, PLACES[index.dtype.char]).run
+    return out if run(data.device_id, n, THREADS, *lines, data.ptr, out.data.ptr, own, n) else None
+
+
+def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int, how: str, own: bool) -> Array | None:
+    """A gradient of what ``folded`` gave, of floats.
+
+    Args:
+        of: "input" or "src". g: the gradient of the result, out. input, src, out: what it was called with, and gave; of a mean it does not
+            matter what. axis, how, own: as there.
+    """
+    if how == "sum" or (of == "input" and not own):  # which is a read or a write at the places
+        return None
+    one = is_one(g, g.size) if hasattr(g, "size") else None
+    lines = None if one is None else _lines(g, src, index, axis)
+    if lines is None:
+        return None
+    for each in (input, out):
+        if each is not None and (type(each) is not type(g) or each.dtype is not g.dtype or each.shape != g.shape or not each._c_contiguous):
+            return None
+    made = type(g)(g.shape if of == "input" else index.shape, g.dtype)
+    pointers = [0 if each is None else each.data.ptr for each in (input, out)]
+    run = _kernel(f"{how if how in _SLOPES else 'extreme'}_{of}", g.dtype.char, PLACES[index.dtype.char]).run
+    n = made.size
+    return made if run(g.data.device_id, n, THREADS, *lines, g.data.ptr, one, *pointers, made.data.ptr, own, n) else None
