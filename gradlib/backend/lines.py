@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, has_nan
 
 _SHORT, _STRIDED = 32, 8
 """The longest lines that are reduced so, of arrays in row-major order and of others."""
@@ -20,6 +20,8 @@ _AT_ONCE = 1 << 15
 """How many elements a transposed copy has, which stays in the cache."""
 _WIDE, _BESIDE, _ROWS = 128, 256, 256
 """The longest rows of which several are reduced as one, how many elements that has, and the fewest rows."""
+SHORTER, LINES = 8, 1 << 12
+"""The longest lines whose extremes are placed so, and the fewest of them."""
 _STEP, _WIDENED, STEPS = 256, 512, 64
 """The fewest elements of a step of a running fold, those in another dtype, and the longest lines along the memory that have steps."""
 
@@ -67,6 +69,53 @@ def _of_short_lines(ufunc: Any, lines: Array) -> Array:
         return ufunc.reduce(lines.T.copy(), axis=0)
     parts = [ufunc.reduce(lines[begin : begin + count].T.copy(), axis=0) for begin in range(0, len(lines), count)]
     return np.concatenate(parts)
+
+
+def counted(mask: Array, axis: int) -> Array:
+    """How many bools along a dimension, counted from 0, are True: int64."""
+    if not mask.flags.c_contiguous:
+        return counted(mask.T, 1 - axis) if mask.ndim == 2 and mask.flags.f_contiguous else np.add.reduce(mask, axis=axis)
+    width = mask.shape[axis]
+    if axis < mask.ndim - 1 or not 1 < width <= _SHORT or mask.size < MANY:
+        return reduced(np.add, mask, axis)
+    lines, count = mask.view(np.int8).reshape(-1, width), _AT_ONCE // width
+    made = np.empty(len(lines), np.int64)
+    for begin in range(0, len(lines), count):
+        columns = lines[begin : begin + count].T.copy()
+        made[begin : begin + count] = np.add.reduce(columns, axis=0, dtype=np.int8)  # which holds the few that there may be
+    return made.reshape(mask.shape[:-1])
+
+
+def has_short_lines(array: Array, axis: int) -> bool:
+    """Whether a NumPy array has many short lines along a dimension, counted from 0, for `first_extremes`."""
+    if axis != array.ndim - 1 or array.size < 2 * LINES:
+        return False
+    width = array.shape[-1]
+    return 1 < width <= SHORTER and width * LINES <= array.size and array.dtype.char in "fdilq" and array.flags.c_contiguous
+
+
+def first_extremes(ufunc: Any, array: Array) -> tuple[Array, Array] | None:
+    """The extremes (``np.maximum``, ``np.minimum``) along the last dimension, and the first place of each; None where one is NaN.
+
+    Args:
+        array: of which `has_short_lines` says so.
+    """
+    width, left = array.shape[-1], array.shape[:-1]
+    lines, count = array.reshape(-1, width), _AT_ONCE // width
+    values, places = np.empty(len(lines), array.dtype), np.empty(len(lines), np.int64)
+    for begin in range(0, len(lines), count):
+        columns, found = lines[begin : begin + count].T.copy(), values[begin : begin + count]
+        ufunc.reduce(columns, axis=0, out=found)
+        before = np.not_equal(columns[:-1], found)  # the last is the extreme where no other is
+        for place in range(1, width - 1):
+            np.logical_and(before[place - 1], before[place], out=before[place])
+        places[begin : begin + count] = np.add.reduce(before.view(np.int8), axis=0, dtype=np.int8)
+    if array.dtype.kind == "f":
+        if has_nan(values):
+            return None
+        if np.count_nonzero(values == 0):  # which of the zeros it is, 0.0 or -0.0, the reduction does not say
+            values = lines.reshape(-1).take(places + np.arange(0, array.size, width))
+    return values.reshape(left), places.reshape(left)
 
 
 def accumulated(ufunc: Any, array: Array, axis: int, dtype: Any = None) -> Array:

@@ -18,6 +18,7 @@ from gradlib.backend.array import (
     on_one_device,
     row_major_copy,
 )
+from gradlib.backend.columns import LEAST, copied, has_columns, row_major_copied
 from gradlib.backend.copying import fill as fill_with, filled
 from gradlib.backend.limits import check_format
 from gradlib.core.op import op, publish
@@ -48,13 +49,13 @@ def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     """
     if memory_format is not None:
         check_format("clone", memory_format)
-    return array_copy(input)
+    return array_copy(input) if xp is not np or input.size < LEAST else copied(input)
 
 
 @op("linear", complex="explicit", input=lambda g: g)
 def contiguous_op(xp: Namespace, input: Any) -> Any:
     """The elements in row-major memory."""
-    return xp.ascontiguousarray(input)
+    return xp.ascontiguousarray(input) if xp is not np or not has_columns(input) else row_major_copied(input)
 
 
 def contiguous(input: Any, memory_format: Any = None) -> Any:

@@ -13,7 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.line_slopes import slope
-from gradlib.backend.lines import reduced
+from gradlib.backend.lines import first_extremes, has_short_lines, reduced
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -47,13 +47,20 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
     if xp is np and axis is None and not keepdim and input.size <= _PLACED and input.dtype.kind in "fiub":
         place = input.argmax() if name == "max" else input.argmin()
         return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
-    if xp is np and axis == input.ndim - 1 and _LINES * input.shape[-1] <= input.size <= _PLACED and input.flags.c_contiguous:
+    if xp is np and axis == input.ndim - 1 and _has_places(input):
         places = input.argmax(axis, keepdims=keepdim) if name == "max" else input.argmin(axis, keepdims=keepdim)
-        places += _begins(input.shape, places.shape)
-        return input.reshape(-1)[places]
+        places += (_begins if input.size <= _PLACED else _begins.__wrapped__)(input.shape, places.shape)
+        return input.reshape(-1).take(places)
     if xp is np:
         return reduced(np.maximum if name == "max" else np.minimum, input, axis, keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
+
+
+def _has_places(input: Any) -> bool:
+    """Whether the extremes of lines along the last dimension are read from their places."""
+    width, size = input.shape[-1], input.size
+    is_quicker = size <= _PLACED or _SHORT < width <= _LONG  # shorter lines of large arrays are reduced side by side
+    return is_quicker and _LINES * width <= size and input.dtype.kind in "fiub" and input.flags.c_contiguous
 
 
 @functools.lru_cache(maxsize=16)
@@ -63,6 +70,7 @@ def _begins(shape: tuple[int, ...], left: tuple[int, ...]) -> Any:
 
 
 _PLACED = 1 << 15  # elements up to which it takes less time to find the place
+_SHORT, _LONG = 32, 1000  # elements of a line of large arrays for which that is true, too
 _LINES = 100  # of which, and of more, the same is true; fewer, and so longer, ones take no longer either way
 
 
@@ -182,6 +190,10 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
+    if xp is np and has_short_lines(input, dim):
+        found = first_extremes(np.maximum if name == "max" else np.minimum, input)
+        if found is not None:
+            return (found[0][..., None], found[1][..., None]) if keepdim else found
     indices = (input.argmax if name == "max" else input.argmin)(axis=dim, keepdims=True)
     values = take_along_axis(xp, input, indices, dim)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
@@ -328,7 +340,10 @@ def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool)
     dim = None if dim is None else wrap_dim(dim, input.ndim)
     if not input.ndim:
         return xp.zeros((), "int64")
-    found: Any = getattr(input, name)(axis=dim)
+    made = None
+    if xp is np and dim is not None and has_short_lines(input, dim):
+        made = first_extremes(np.maximum if name == "argmax" else np.minimum, input)
+    found: Any = getattr(input, name)(axis=dim) if made is None else made[1]
     return found.reshape(kept(input.shape, dim)) if keepdim else found
 
 

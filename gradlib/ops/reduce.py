@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.kernel_text import CTYPES, WHOLE
 from gradlib.backend.line_slopes import slope
-from gradlib.backend.lines import MANY, reduced
+from gradlib.backend.lines import MANY, counted, reduced
 from gradlib.backend.mask import masked
 from gradlib.backend.reducing import extreme, folded, nonzero, summed
 from gradlib.backend.rows import by_rows
@@ -466,7 +466,9 @@ def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
     if xp is np and dim is None:
         compared = input.size >= _MANY and input.dtype.kind in "fc"  # NumPy counts bools many at once, floats one by one
         return np.array(np.count_nonzero(input != 0 if compared else input), dtypes.int64)
-    return total(xp, input if input.dtype.kind == "b" else input != 0, dim, False)
+    mask = input if input.dtype.kind == "b" else input != 0
+    axis = axes(input.ndim, dim)
+    return counted(mask, axis) if xp is np and type(axis) is int else total(xp, mask, dim, False)
 
 
 @op("linear", complex="explicit", input=lambda g, input_shape: diagonal_backward(spread(g, (min(input_shape),)), input_shape, 0, 0, 1))

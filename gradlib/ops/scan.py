@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, cupy, has_nan, row_major, running_fold
+from gradlib.backend.columns import has_columns, subtract, write
 from gradlib.backend.flat_index import positions
 from gradlib.backend.lines import STEPS, accumulated
 from gradlib.backend.reducing import folded
@@ -339,6 +340,10 @@ def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
     whole = (slice(None),) * dim
     differ: Any = xp.not_equal if input.dtype.kind == "b" else xp.subtract
     given = input[(*whole, slice(1, None))], input[(*whole, slice(0, -1))]
+    if dim == input.ndim - 1 and xp is np and differ is np.subtract and has_columns(given[0]):
+        made = np.empty(given[0].shape, input.dtype)
+        subtract(*given, made)
+        return made
     return row_major(by_rows(differ, *given) if has_rows(input) else differ(*given))
 
 
@@ -348,10 +353,15 @@ def diff_backward(xp: Namespace, input: Any, dim: int) -> Any:
     shape, whole = list(input.shape), (slice(None),) * dim
     shape[dim] += 1
     made = xp.empty(shape, input.dtype)
-    made[(*whole, slice(1, None))] = input
+    behind, rest = made[(*whole, slice(1, None))], made[(*whole, slice(0, -1))]
+    if xp is np and dim == input.ndim - 1:
+        write(behind, input)
+    else:
+        behind[...] = input
     made[(*whole, 0)] = 0
-    rest = made[(*whole, slice(0, -1))]
-    if has_rows(input):
+    if xp is np and dim == input.ndim - 1 and has_columns(input):
+        subtract(rest, input, rest)
+    elif has_rows(input):
         by_rows(np.subtract, rest, input, rest)
     else:
         rest -= input

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend.lines import accumulated, reduced
+from gradlib.backend.lines import accumulated, counted, first_extremes, has_short_lines, reduced
 
 pytestmark = pytest.mark.host
 
@@ -50,6 +50,67 @@ def test_nan_is_the_extreme_of_its_line() -> None:
     x[5, 1] = np.nan
     assert np.flatnonzero(np.isnan(reduced(np.maximum, x, 1))).tolist() == [5]
     assert np.flatnonzero(np.isnan(reduced(np.maximum, x, 0))).tolist() == [1]
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (20_000, 32), (30, 700, 3)], ids=str)
+def test_counts_are_numpys(shape: tuple[int, ...]) -> None:
+    for mask in (drawn(shape, "bool"), np.ones(shape, bool)):
+        for axis in range(mask.ndim):
+            for each in (mask, mask[::-1], np.asfortranarray(mask)):
+                made = counted(each, axis)
+                assert made.dtype == np.int64
+                assert np.array_equal(made, each.sum(axis))
+
+
+@pytest.mark.parametrize("shape", [(5000, 3), (20_000, 2), (4096, 8), (3, 2000, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_places_of_extremes_are_numpys(shape: tuple[int, ...], dtype: str) -> None:
+    x = drawn(shape, "int64").astype(dtype)  # with ties
+    assert has_short_lines(x, x.ndim - 1)
+    for name, ufunc in (("max", np.maximum), ("min", np.minimum)):
+        found = first_extremes(ufunc, x)
+        assert found is not None
+        assert np.array_equal(found[0], getattr(x, name)(-1))
+        assert np.array_equal(found[1], getattr(x, f"arg{name}")(-1))
+        assert found[0].dtype == x.dtype
+        assert found[1].dtype == np.int64
+        values, places = getattr(gradlib, name)(gradlib.as_tensor(x), -1, keepdim=True)
+        assert np.array_equal(values.numpy(), found[0][..., None])
+        assert np.array_equal(places.numpy(), found[1][..., None])
+        assert np.array_equal(getattr(gradlib, f"arg{name}")(gradlib.as_tensor(x), -1).numpy(), found[1])
+
+
+def test_lines_that_are_long_few_or_have_gaps_are_not_placed() -> None:
+    for x in (drawn((5000, 9), "float32"), drawn((4095, 3), "float32"), drawn((5000, 1), "float32"), drawn((3, 5000), "float32").T):
+        assert not has_short_lines(x, x.ndim - 1)
+    assert not has_short_lines(drawn((5000, 3), "float32"), 0)
+
+
+@pytest.mark.nonfinite
+def test_first_nan_and_the_sign_of_the_first_zero_are_found() -> None:
+    x = drawn((5000, 3), "float32")
+    x[7] = [1.0, np.nan, np.nan]
+    values, places = gradlib.max(gradlib.as_tensor(x), 1)
+    assert np.isnan(values.numpy()[7])
+    assert places.numpy()[7] == 1
+    assert np.array_equal(places.numpy(), x.argmax(1))
+    for zeros in ([-0.0, 0.0, -0.0], [0.0, -0.0, 0.0], [-0.0, -0.0, 0.0]):
+        for name, sign in (("max", 1), ("min", -1)):
+            x = sign * -drawn((5000, 3), "float64")
+            x[7] = zeros
+            values, places = getattr(gradlib, name)(gradlib.as_tensor(x), 1)
+            assert places.numpy()[7] == 0
+            assert np.signbit(values.numpy()[7]) == np.signbit(zeros[0])
+
+
+@pytest.mark.parametrize("shape", [(1000, 64), (200, 300), (2, 500, 40), (90, 900)], ids=str)
+def test_extremes_of_many_lines_of_some_length_are_numpys(shape: tuple[int, ...]) -> None:
+    for dtype in ("float32", "float64", "int64"):
+        x = drawn(shape, dtype)
+        for name in ("max", "min"):
+            for keepdim in (False, True):
+                made = getattr(gradlib, f"a{name}")(gradlib.as_tensor(x), -1, keepdim)
+                assert np.array_equal(made.numpy(), getattr(x, name)(-1, keepdims=keepdim))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -19,9 +19,10 @@ PACKAGES = ("backend", "core", "func", "nn", "numpy", "ops", "optim", "trajector
 
 THRESHOLDS = {
     "backend.array": "SMALL _MANY",
+    "backend.columns": "LEAST WIDTH _BYTES",
     "backend.copying": "_SMALL",
     "backend.flat_index": "FEW _SHORT",
-    "backend.lines": "MANY STEPS _AT_ONCE _BESIDE _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
+    "backend.lines": "LINES MANY SHORTER STEPS _AT_ONCE _BESIDE _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
     "backend.mask": "LEAST _BLOCK _SOME",
     "backend.rows": "_MANY _ROW",
     "backend.scatter": "_LONG",
@@ -36,7 +37,7 @@ THRESHOLDS = {
     "ops.compare": "_FEW _FIRST _SOME",
     "ops.gather": "_FEW",
     "ops.linalg.solve": "_LARGE",
-    "ops.minmax": "_LINES _PLACED",
+    "ops.minmax": "_LINES _LONG _PLACED _SHORT",
     "ops.rearrange": "_FEW _ROWS _SMALL",
     "ops.reduce": "_AT_ONCE _LARGE _LONG _LONG_ROW _MANY _NARROW _ROW",
     "ops.scan": "_LARGE _SOME",
