@@ -81,7 +81,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
-    labels = gradlib.as_tensor(cp.arange(4))
+    labels, even = gradlib.as_tensor(cp.arange(4)), gradlib.full((4, 8), 0.5, device="cuda")
     own, own16, brain, two = y.clone(), y.half(), y.bfloat16(), y[:2].clone()
     line = gradlib.ones(32, device="cuda")
     parts = bare_parts(REGISTRY["split_with_sizes"])
@@ -228,6 +228,18 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "y[mask] = 0": (lambda: own.__setitem__(m, 0.0), lambda: own._array.__setitem__(mask, 0.0)),
         "y[index] = 0": (lambda: own.__setitem__(i, 0.0), lambda: own._array.__setitem__(index, 0.0)),
         "index_fill": (lambda: x.index_fill(0, i, 2.0), None),
+        "rand": (lambda: gradlib.rand(4, 8, device="cuda"), lambda: cp.random.random((4, 8), cp.float32)),
+        "randn": (lambda: gradlib.randn(4, 8, device="cuda"), lambda: cp.random.standard_normal((4, 8), cp.float32)),
+        "rand_like": (lambda: gradlib.rand_like(y), None),
+        "randint": (lambda: gradlib.randint(0, 10, (4, 8), device="cuda"), None),
+        "randperm": (lambda: gradlib.randperm(32, device="cuda"), lambda: cp.random.permutation(32)),
+        "normal": (lambda: gradlib.normal(1.0, 2.0, (4, 8), device="cuda"), lambda: cp.random.normal(1.0, 2.0, (4, 8), cp.float32)),
+        "bernoulli": (lambda: gradlib.bernoulli(even), lambda: cp.random.random((4, 8), cp.float32) < even._array),
+        "dropout": (lambda: functional.dropout(x), None),
+        "multinomial": (lambda: even.multinomial(2), None),
+        "y.normal_": (lambda: own.normal_(1.0, 2.0), None),
+        "y.uniform_": (lambda: own.uniform_(-1.0, 1.0), None),
+        "y.exponential_": (lambda: own.exponential_(), None),
         "x ** 2.5": (lambda: x**2.5, lambda: a**2.5),
         "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
         "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),

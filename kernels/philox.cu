@@ -3,8 +3,10 @@
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 // Shapes    out (count,). place (2,) or null: the seed and the number of draws before, on the device, where a captured graph finds them.
 // Threads   one for each counter and so for 16 bytes of random bits: 4 numbers of float, 2 of double and of bits.
-// Bytes     writes count elements.
-// Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011), Philox4x32-10; G. Box and M. Muller (1958).
+// Bytes     writes count elements; bernoulli reads as many if each has its chance.
+// Rounding  what a kernel makes of a number it rounds step by step, as the single operations on arrays do of which it takes the place.
+// Source: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011), Philox4x32-10; G. Box and M. Muller (1958);
+// P. Efraimidis and P. Spirakis, Weighted random sampling with a reservoir (2006).
 #include "common.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
@@ -79,33 +81,131 @@ __device__ __forceinline__ void normal_of(const Words& w, double* made) {
                (double)(both(w.at[3], w.at[2]) >> 11) * 1.1102230246251565e-16, made);
 }
 
-// Writes count elements of out; `make` turns the words of one counter into 16 bytes of numbers.
-template <typename Make>
-__device__ __forceinline__ void fill(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count, Make make) {
-    const int each = (int)(16 / sizeof(real));
+// Two steps that the compiler must not make one of.
+#ifdef __CUDACC__
+__device__ __forceinline__ float times(float x, float y) { return __fmul_rn(x, y); }
+
+__device__ __forceinline__ float plus(float x, float y) { return __fadd_rn(x, y); }
+
+__device__ __forceinline__ double times(double x, double y) { return __dmul_rn(x, y); }
+
+__device__ __forceinline__ double plus(double x, double y) { return __dadd_rn(x, y); }
+#else
+template <typename R>
+__device__ __forceinline__ R times(R x, R y) { return x * y; }
+
+template <typename R>
+__device__ __forceinline__ R plus(R x, R y) { return x + y; }
+#endif
+
+// A number as an element holds it.
+__device__ __forceinline__ real held(real x) {
+    STORAGE element;
+    store(element, x);
+    return load(element);
+}
+
+template <typename To, typename From>
+__device__ __forceinline__ void put(To& to, From x) {
+    store(to, x);
+}
+
+__device__ __forceinline__ void put(long long& to, long long x) { to = x; }
+
+__device__ __forceinline__ void bits_of(const Words& w, unsigned long long* made) {
+    for (int i = 0; i < 2; ++i) made[i] = both(w.at[2 * i + 1], w.at[2 * i]);
+}
+
+// Writes count elements of out; `make` turns the words of one counter into 16 bytes of numbers, `finish` one of these and its place into
+// an element.
+template <typename Drawn, typename To, typename Make, typename Finish>
+__device__ __forceinline__ void fill(const long long* place, long long seed, long long draw, To* out, INDEX count, Make make, Finish finish) {
+    const int each = (int)(16 / sizeof(Drawn));
     for (INDEX block = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; block * each < count; block += (INDEX)gridDim.x * blockDim.x) {
-        real made[each];
+        Drawn made[each];
         make(words_of(place, seed, draw, (unsigned long long)block), made);
         for (int i = 0; i < each; ++i)
-            if (block * each + i < count) store(out[block * each + i], made[i]);
+            if (block * each + i < count) put(out[block * each + i], finish(made[i], block * each + i));
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    philox_uniform(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count) {
-    fill(place, seed, draw, out, count, [](const Words& w, real* made) { uniform_of(w, made); });
+template <typename R, typename To, typename Finish>
+__device__ __forceinline__ void fill_uniform(const long long* place, long long seed, long long draw, To* out, INDEX count, Finish finish) {
+    fill<R>(place, seed, draw, out, count, [](const Words& w, R* made) { uniform_of(w, made); }, finish);
+}
+
+template <typename To, typename Finish>
+__device__ __forceinline__ void fill_bits(const long long* place, long long seed, long long draw, To* out, INDEX count, Finish finish) {
+    fill<unsigned long long>(place, seed, draw, out, count, [](const Words& w, unsigned long long* made) { bits_of(w, made); }, finish);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    philox_normal(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count) {
-    fill(place, seed, draw, out, count, [](const Words& w, real* made) { normal_of(w, made); });
+    philox_uniform(const long long* place, long long seed, long long draw, double scale, double shift, STORAGE* out, INDEX count) {
+    fill_uniform<real>(place, seed, draw, out, count, [=](real x, INDEX) { return plus(times(x, (real)scale), (real)shift); });
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    philox_bits(const long long* place, long long seed, long long draw, long long* out, INDEX count) {
-    for (INDEX block = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; block * 2 < count; block += (INDEX)gridDim.x * blockDim.x) {
-        const Words w = words_of(place, seed, draw, (unsigned long long)block);
-        for (int i = 0; i < 2; ++i)
-            if (block * 2 + i < count) out[block * 2 + i] = (long long)both(w.at[2 * i + 1], w.at[2 * i]);
-    }
+    philox_normal(const long long* place, long long seed, long long draw, double scale, double shift, STORAGE* out, INDEX count) {
+    fill<real>(place, seed, draw, out, count, [](const Words& w, real* made) { normal_of(w, made); },
+               [=](real x, INDEX) { return plus(held(times(held(x), (real)scale)), (real)shift); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    philox_exponential(const long long* place, long long seed, long long draw, double rate, STORAGE* out, INDEX count) {
+    fill_uniform<real>(place, seed, draw, out, count, [=](real x, INDEX) { return -log1p(-x) / (real)rate; });
+}
+
+// Whole numbers from low on, so many, which is read without a sign; of 0 all that 64 bits hold.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_bits(const long long* place, long long seed, long long draw, long long many, long long low, long long* out, INDEX count) {
+    const unsigned long long span = (unsigned long long)many;
+    fill_bits(place, seed, draw, out, count, [=](unsigned long long x, INDEX) { return (long long)((span ? x % span : x) + (unsigned long long)low); });
+}
+
+// Uniform in [0, 1) on so many levels, a power of two.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_levels(const long long* place, long long seed, long long draw, int levels, STORAGE* out, INDEX count) {
+    fill_bits(place, seed, draw, out, count, [=](unsigned long long x, INDEX) { return (real)(x % (unsigned)levels) / (real)levels; });
+}
+
+// 1 with a chance, else 0; `chances` has one for each element, or is null.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_bernoulli(const long long* place, long long seed, long long draw, const STORAGE* chances, double chance, STORAGE* out, INDEX count) {
+    fill_uniform<double>(place, seed, draw, out, count,
+                         [=](double x, INDEX i) { return (real)(x < (chances ? (double)load(chances[i]) : chance)); });
+}
+
+// 0 with a chance, else a factor.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_dropout(const long long* place, long long seed, long long draw, double chance, double factor, STORAGE* out, INDEX count) {
+    fill_uniform<float>(place, seed, draw, out, count, [=](float x, INDEX) { return x >= (float)chance ? (real)factor : real(0); });
+}
+
+// When exponential clocks of these rates ring: infinity for a rate of zero.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_race(const long long* place, long long seed, long long draw, const STORAGE* rates, double* out, INDEX count) {
+    fill_uniform<double>(place, seed, draw, out, count, [=](double x, INDEX i) {
+        const double rate = (double)load(rates[i]);
+        return rate > 0 ? -log1p(-x) / rate : (double)__uint_as_float(0x7f800000u);
+    });
+}
+
+// Places in rows of weights, so many draws from each: the first at which the sum of the weights before and there exceeds a number. Row r
+// is looked for between r and r + 1.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_places(const long long* place, long long seed, long long draw, const STORAGE* weights, int columns, INDEX each, long long* out,
+                  INDEX count) {
+    fill_uniform<double>(place, seed, draw, out, count, [=](double x, INDEX i) {
+        const INDEX row = i / each;
+        const STORAGE* at = weights + row * columns;
+        double total = 0, sum = 0;
+        for (int k = 0; k < columns; ++k) total += (double)load(at[k]);
+        const double wanted = plus(x, (double)row);
+        long long found = 0;
+        for (; found < columns - 1; ++found) {
+            sum += (double)load(at[found]);
+            if (sum >= total || plus(sum / total, (double)row) > wanted) break;
+        }
+        return found;
+    });
 }

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 class Draw(Protocol):
     """Draws random numbers on the current device, one number of a stream after another: ``gradlib.cuda.philox.draw``."""
 
-    def __call__(self, kind: str, shape: tuple[int, ...], dtype: Any, place: Any, seed: int, number: int) -> Any: ...
+    def __call__(
+        self, kind: str, out: Any, place: Any, seed: int, number: int, numbers: tuple[Any, ...] = (), array: Any = None
+    ) -> Any: ...
 
 
 class Capture:

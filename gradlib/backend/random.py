@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array, cupy, on_device_of
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.device import device as Device, resolve
-from gradlib.backend.dtype import float16, float64, is_bfloat16
+from gradlib.backend.dtype import float16, float64, int64
+from gradlib.backend.sorting import sorted_lines
 from gradlib.backend.thread import kept_at_fork
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -123,12 +124,27 @@ class RandomStream:
 
     # ---- the draws ----------------------------------------------------------------------------------------------------------------
 
-    def _drawing(self, kind: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """The next draw of a CUDA device; the caller is on it."""
+    def draw(
+        self, kind: str, shape: tuple[int, ...], dtype: Any, *numbers: Any, array: Array | None = None, out: Array | None = None
+    ) -> Array:
+        """The next draw of a CUDA device, there: one launch, of a kind that ``gradlib.cuda.philox`` knows.
+
+        Args:
+            numbers, array: what the kind takes, the array being contiguous and of the dtype of the elements.
+            out: contiguous memory for the result.
+        """
+        library, index = cupy(), self.device.index
+        if index != library.cuda.runtime.getDevice():
+            with library.cuda.Device(index):
+                return self.draw(kind, shape, dtype, *numbers, array=array, out=out)
+        out = library.ndarray(shape, dtype) if out is None else out
         if capturing.capture is not None:
-            place, number = capturing.capture.draw(self, lambda: cupy().empty(2, np.int64))
-            return kernels.draw(kind, shape, dtype, place, 0, number)
-        return kernels.draw(kind, shape, dtype, None, self._seed, self.advance(1))
+            place, number = capturing.capture.draw(self, lambda: library.empty(2, np.int64))
+            return kernels.draw(kind, out, place, 0, number, numbers, array)
+        with self._lock:
+            number = self._drawn
+            self._drawn += 1
+        return kernels.draw(kind, out, None, self._seed, number, numbers, array)
 
     def advance(self, draws: int) -> int:
         """Skip so many draws of a CUDA device. Returns: how many there were before."""
@@ -141,31 +157,31 @@ class RandomStream:
         """Uniform in [0, 1): as many equally likely values as the dtype can tell apart there."""
         if dtype.kind == "c":
             return self._complex(self.uniform, shape, dtype)
-        with self._place():
-            if dtype == float16 or is_bfloat16(dtype):
-                levels = 2048 if dtype == float16 else 256
-                return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
-            if self.device.type == "cpu":
-                return self._host.random(shape, dtype=dtype)
-            return self._drawing("uniform", shape, dtype)
+        if dtype.itemsize == 2:
+            levels = 2048 if dtype == float16 else 256
+            if self.device.type != "cpu":
+                return self.draw("levels", shape, dtype, levels)
+            return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
+        if self.device.type == "cpu":
+            return self._host.random(shape, dtype=dtype)
+        return self.draw("uniform", shape, dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Normal with mean 0 and variance 1; for complex dtypes each part has variance 1/2."""
-        work = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
-        with self._place():
-            if dtype.kind == "c":
+        if dtype.kind == "c":
+            with self._place():
                 return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
-            if self.device.type != "cpu":
-                return self._drawing("normal", shape, work).astype(dtype, copy=False)
-            return self._host.standard_normal(shape, dtype=work).astype(dtype, copy=False) if 0 not in shape else np.empty(shape, dtype)
+        if self.device.type != "cpu":
+            return self.draw("normal", shape, dtype)
+        work = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+        return self._host.standard_normal(shape, dtype=work).astype(dtype, copy=False) if 0 not in shape else np.empty(shape, dtype)
 
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
-        """Integers from low up to but not including high, as int64."""
-        with self._place():
-            if self.device.type == "cpu":
-                return self._host.integers(low, high, shape, dtype=np.int64)
-            bits = self._drawing("bits", shape, np.int64).view(np.uint64)
-            return (bits % np.uint64(high - low)).view(np.int64) + low
+    def integers(self, low: int, high: int, shape: tuple[int, ...], out: Array | None = None) -> Array:
+        """Integers from low up to but not including high, as int64; ``out``: contiguous memory for them on a CUDA device."""
+        if self.device.type == "cpu":
+            return self._host.integers(low, high, shape, dtype=np.int64)
+        many = high - low
+        return self.draw("bits", shape, int64, many - (1 << 64) if many >> 63 else many, low, out=out)
 
     def permutation(self, n: int, rows: tuple[int, ...] = ()) -> Array:
         """The integers from 0 to n - 1 in random order, as int64, once for each of the rows: (*rows, n)."""
@@ -174,9 +190,8 @@ class RandomStream:
                 return self._host.permutation(n)
             drawn = [self._host.permutation(n) for _ in range(math.prod(rows))]
             return np.array(drawn, dtype=np.int64).reshape(*rows, n)
-        keys = self.uniform((*rows, n), float64)  # CuPy's own permutation sorts 32-bit keys, which collide
-        with self._place():
-            return cupy().argsort(keys)
+        keys = self.draw("uniform", (*rows, n), float64)  # CuPy's own permutation sorts 32-bit keys, which collide
+        return first_places(keys, n)
 
     def _complex(self, draw: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         part = np.dtype(np.float32) if dtype.itemsize == 8 else float64
@@ -184,6 +199,13 @@ class RandomStream:
 
     def _place(self) -> Any:
         return _here if self.device.type == "cpu" else cupy().cuda.Device(self.device.index)
+
+
+def first_places(keys: Array, count: int) -> Array:
+    """The places of the least elements of each line of a CuPy array, so many, in their order."""
+    with on_device_of(keys):
+        made = sorted_lines(keys, -1, False, 0, count)
+        return cupy().argsort(keys, -1)[..., :count] if made is None else made[1]
 
 
 class _Here:

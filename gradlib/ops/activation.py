@@ -311,10 +311,14 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if global_state.active and thread_state.interpreters:
         return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input
+    kind = array.dtype if array.dtype.kind == "f" else dtypes.to_real(array.dtype)
+    source, factor = default_generator(device_index(array)), 1 / (1 - p) if p < 1 else 0.0
     with on_device_of(array):
-        kept = default_generator(device_index(array)).uniform(array.shape, dtypes.float32) >= p
-        factors = kept.astype(dtypes.to_real(array.dtype)) * (1 / (1 - p) if p < 1 else 0.0)
-        factors = factors.astype(dtypes.to_real(array.dtype), copy=False)
+        if source.device.type != "cpu" and dtypes.category(kind) == 2:
+            factors = source.draw("dropout", array.shape, kind, p, factor)
+        else:
+            factors = (source.uniform(array.shape, dtypes.float32) >= p).astype(kind) * factor
+            factors = factors.astype(kind, copy=False)
         if not isinstance(input, Tensor):
             return input * factors
     return input.mul_(wrap(factors)) if inplace else input * wrap(factors)

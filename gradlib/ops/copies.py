@@ -83,6 +83,8 @@ def copy(xp: Namespace, input: Any, src: Any) -> Any:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         values = values.real
     values = values if values.dtype == input.dtype else values.astype(input.dtype)
+    if type(values) is not np.ndarray and values.shape == input.shape:
+        return values
     try:
         return broadcast_to(values, input.shape)
     except ValueError:

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, assign, device_index, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
+from gradlib.backend.random import first_places
 from gradlib.core.inplace import check_inplace, write
-from gradlib.core.op import publish
+from gradlib.core.modes import global_state, thread_state
+from gradlib.core.op import named, op, publish
 from gradlib.core.out import takes_out
 from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.copies import copy
-from gradlib.ops.create import finished, ignored, size_given
+from gradlib.ops.create import finished, ignored, size_given, zeros_like
 from gradlib.ops.dims import sizes_of
 from gradlib.ops.shape import expand
 
@@ -38,20 +40,23 @@ def stream(generator: Generator | None, index: int | None) -> Generator:
 
 def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes_of(size)
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension: {name} got {list(shape)}")
     return (*drawing.batch, *shape)
 
 
 def _inexact(name: str, dtype: Any) -> np.dtype:
-    chosen = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
+    chosen: Any = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if dtypes.category(chosen) < 2:
         raise NotImplementedError(f"{name} gives floating-point or complex numbers, not {chosen}; use randint for integers")
     return chosen
 
 
-def _index(device: Any, generator: Generator | None) -> int | None:
-    return resolve(generator.device if device is None and generator is not None else device)
+def _source(device: Any, generator: Generator | None) -> Generator:
+    """The generator to draw from where new numbers shall be."""
+    if generator is None:
+        return default_generator(resolve(device))
+    return stream(generator, resolve(generator.device if device is None else device))
 
 
 @takes_out
@@ -71,8 +76,10 @@ def rand(
         >>> gradlib.rand(2, 3).shape
         gradlib.Size([2, 3])
     """
-    shape = _shape("rand", size_given("rand", size, ignored("rand", other)))
-    return finished(stream(generator, _index(device, generator)).uniform(shape, _inexact("rand", dtype)), requires_grad)
+    if other or not size:
+        size = size_given("rand", size, ignored("rand", other))
+    shape = _shape("rand", size)
+    return finished(_source(device, generator).uniform(shape, _inexact("rand", dtype)), requires_grad)
 
 
 @takes_out
@@ -92,8 +99,10 @@ def randn(
         >>> gradlib.randn(2, 3).shape
         gradlib.Size([2, 3])
     """
-    shape = _shape("randn", size_given("randn", size, ignored("randn", other)))
-    return finished(stream(generator, _index(device, generator)).normal(shape, _inexact("randn", dtype)), requires_grad)
+    if other or not size:
+        size = size_given("randn", size, ignored("randn", other))
+    shape = _shape("randn", size)
+    return finished(_source(device, generator).normal(shape, _inexact("randn", dtype)), requires_grad)
 
 
 @takes_out
@@ -116,19 +125,28 @@ def randint(
         >>> gradlib.randint(0, 10, (2, 3)).shape
         gradlib.Size([2, 3])
     """
-    ignored("randint", other)
+    if other:
+        ignored("randint", other)
     if isinstance(high, (tuple, list)) or high is None:
         low, high, size = 0, low, size if high is None else high
-    shape = _shape("randint", (size,))
-    check_range("randint", low, high)
-    drawn = stream(generator, _index(device, generator)).integers(operator.index(low), operator.index(high), shape)
-    return finished(_of_dtype(drawn, dtype), requires_grad)
+    return _integers("randint", low, high, size, _source(device, generator), dtype, requires_grad)
+
+
+def _integers(name: str, low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool) -> Tensor:
+    shape = _shape(name, (size,))
+    if low >= high:
+        check_range(name, low, high)
+    drawn = source.integers(operator.index(low), operator.index(high), shape)
+    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), requires_grad)
 
 
 def _of_dtype(drawn: Array, dtype: Any) -> Array:
     """The integers that were drawn in the dtype that was asked for."""
+    chosen = dtypes.as_dtype(dtype)
+    if chosen == drawn.dtype:
+        return drawn
     with on_device_of(drawn):
-        return drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False)
+        return drawn.astype(chosen)
 
 
 def check_range(name: str, low: Any, high: Any) -> None:
@@ -152,11 +170,13 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         tensor([0, 1, 2])
     """
     wants = bool(other.pop("requires_grad", False))
-    ignored("randperm", other)
+    if other:
+        ignored("randperm", other)
     n = operator.index(n)
-    _shape("randperm", (n,))
-    drawn = stream(generator, _index(device, generator)).permutation(n, drawing.batch)
-    return finished(_of_dtype(drawn, dtype), wants)
+    if n < 0:
+        _shape("randperm", (n,))  # which refuses it
+    drawn = _source(device, generator).permutation(n, drawing.batch)
+    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), wants)
 
 
 @draws
@@ -174,8 +194,12 @@ def rand_like(
         >>> gradlib.rand_like(gradlib.zeros(2, 3)).shape
         gradlib.Size([2, 3])
     """
-    ignored("rand_like", other)
-    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    if other:
+        ignored("rand_like", other)
+    like = input._array
+    index = resolve(device) if device else device_index(like)
+    drawn = stream(generator, index).uniform((*drawing.batch, *like.shape), _inexact("rand", dtype or like.dtype))
+    return finished(drawn, requires_grad)
 
 
 @draws
@@ -193,8 +217,12 @@ def randn_like(
         >>> gradlib.randn_like(gradlib.zeros(2, 3)).shape
         gradlib.Size([2, 3])
     """
-    ignored("randn_like", other)
-    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    if other:
+        ignored("randn_like", other)
+    like = input._array
+    index = resolve(device) if device else device_index(like)
+    drawn = stream(generator, index).normal((*drawing.batch, *like.shape), _inexact("randn", dtype or like.dtype))
+    return finished(drawn, requires_grad)
 
 
 @draws
@@ -214,30 +242,37 @@ def randint_like(
         >>> gradlib.randint_like(gradlib.zeros(2, 3), 10).shape
         gradlib.Size([2, 3])
     """
-    ignored("randint_like", other)
+    if other:
+        ignored("randint_like", other)
     if high is None:
         low, high = 0, low
-    return randint(
-        low,
-        high,
-        tuple(input.shape),
-        generator=generator,
-        dtype=dtype or input.dtype,
-        device=device or input.device,
-        requires_grad=requires_grad,
-    )
+    like = input._array
+    index = resolve(device) if device else device_index(like)
+    return _integers("randint", low, high, like.shape, stream(generator, index), dtype or like.dtype, requires_grad)
 
 
 # ---- drawn for each element of a tensor -----------------------------------------------------------------------------------------
 
 
-def _recorded(drawn: Array, *parameters: Any) -> Tensor:
+@op("other", method=False, complex="explicit", input=lambda g: zeros_like(g))
+def _drawn_for(xp: Any, input: Any, drawn: Any) -> Any:
+    """Numbers that were drawn for an input."""
+    return drawn
+
+
+_DRAWN = {name: named(_drawn_for, name) for name in ("normal", "bernoulli")}
+
+
+def _recorded(name: str, drawn: Array, *parameters: Any) -> Tensor:
     """The drawn numbers as a result of their parameters, whose gradients are zero (as in torch)."""
-    result = wrap(drawn)
+    result = None
     for each in parameters:
         if isinstance(each, Tensor) and each.requires_grad:
-            result = copy(expand(each, drawn.shape), result)
-    return result
+            if result is None and not global_state.active:
+                result = _DRAWN[name](each, drawn)
+            else:
+                result = copy(expand(each, drawn.shape), wrap(drawn) if result is None else result)
+    return wrap(drawn) if result is None else result
 
 
 @takes_out
@@ -259,15 +294,15 @@ def normal(
         gradlib.Size([2, 3])
     """
     wants = bool(other.pop("requires_grad", False))
-    ignored("normal", other)
-    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
-    if not tensors:
+    if other:
+        ignored("normal", other)
+    many = isinstance(mean, Tensor), isinstance(std, Tensor)
+    if not any(many):
         check_std(std)
-        drawn = randn(size if size is not None else (), generator=generator, dtype=dtype, device=device)._array
-        with on_device_of(drawn):
-            return finished(drawn * drawn.dtype.type(std) + drawn.dtype.type(mean), wants)
-    like = tensors[0]._array
-    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+        source, kind = _source(device, generator), _inexact("normal", dtype)
+        return finished(_normal(source, _shape("normal", () if size is None else (size,)), kind, mean, std), wants)
+    like = (mean if many[0] else std)._array
+    shape = np.broadcast_shapes(mean._array.shape, std._array.shape) if all(many) else like.shape
     with on_device_of(like):
         if isinstance(std, Tensor):
             if std._array.size and _is_checked(std._array):
@@ -276,7 +311,16 @@ def normal(
             check_std(std)
         drawn = stream(generator, device_index(like)).normal(shape, like.dtype) * raw(std) + raw(mean)
         drawn = drawn.astype(like.dtype, copy=False)
-    return _recorded(drawn, mean, std)
+    return _recorded("normal", drawn, mean, std)
+
+
+def _normal(source: Generator, shape: tuple[int, ...], dtype: np.dtype, mean: float, std: float, out: Array | None = None) -> Array:
+    """Normal numbers of one mean and deviation; ``out``: contiguous memory for them on a CUDA device."""
+    if source.device.type != "cpu" and dtype.kind != "c":
+        return source.draw("normal", shape, dtype, float(dtype.type(std)), float(dtype.type(mean)), out=out)
+    drawn = source.normal(shape, dtype)
+    with on_device_of(drawn):
+        return drawn * dtype.type(std) + dtype.type(mean)
 
 
 def _is_checked(parameters: Array) -> bool:
@@ -308,17 +352,25 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     array = input._array
     if p is None and dtypes.category(array.dtype) != 2:
         raise NotImplementedError(f"bernoulli reads its input as probabilities, which are floating-point numbers, got {array.dtype}")
-    return _recorded(zeros_and_ones(array, array if p is None else p, generator), input)
+    return _recorded("bernoulli", zeros_and_ones(array, array if p is None else p, generator), input)
 
 
-def zeros_and_ones(like: Array, p: Any, generator: Generator | None) -> Array:
-    """0 or 1 in like's shape and dtype; p is a number or an array."""
-    xp = namespace(like)
+def zeros_and_ones(like: Array, p: Any, generator: Generator | None, out: Array | None = None) -> Array:
+    """0 or 1 in like's shape and dtype; p is a number or an array. ``out``: contiguous memory for them on a CUDA device."""
+    source, dtype = stream(generator, device_index(like)), like.dtype
+    is_number = type(p) is float or not is_array(p)
+    checked = p if is_number else np.asarray(p, np.float64) if _is_checked(p) else None
+    if checked is not None and not (0 <= p <= 1 if is_number else ((checked >= 0) & (checked <= 1)).all()):
+        p = np.asarray(p, np.float64)
+        raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got from {float(p.min())} to {float(p.max())}")
     with on_device_of(like):
-        p = xp.asarray(p, dtype=xp.float64) if is_array(p) else np.float64(p)
-        if p.size and (not is_array(p) or _is_checked(p)) and not ((p >= 0) & (p <= 1)).all():
-            raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got from {float(p.min())} to {float(p.max())}")
-        return (stream(generator, device_index(like)).uniform(like.shape, np.dtype(np.float64)) < p).astype(like.dtype)
+        if source.device.type != "cpu" and dtypes.category(dtype) == 2:
+            if is_number:
+                return source.draw("bernoulli", like.shape, dtype, float(p), out=out)
+            if p.dtype == dtype and p.shape == like.shape and p._c_contiguous and p.data.device_id == like.data.device_id:
+                return source.draw("bernoulli", like.shape, dtype, 0.0, array=p, out=out)
+        p = np.float64(p) if is_number else namespace(like).asarray(p, dtype=np.float64)
+        return (source.uniform(like.shape, np.dtype(np.float64)) < p).astype(dtype)
 
 
 @takes_out
@@ -348,24 +400,41 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     count = weights.shape[-1]
     if not replacement and num_samples > count:
         raise RuntimeError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {count}")
-    xp = namespace(weights)
+    source = stream(generator, device_index(weights))
     with on_device_of(weights):
-        rows = weights.reshape(-1, count).astype(xp.float64)
-        if _is_checked(rows) and not (xp.isfinite(rows) & (rows >= 0)).all():
-            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if _is_checked(rows) and rows.size and not (rows.sum(-1) > 0).all():
-            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-        source = stream(generator, device_index(weights))
-        drawn = _with_replacement(source, rows, num_samples) if replacement else _race(source, rows)[:, :num_samples]
-        return wrap(drawn.reshape((*weights.shape[:-1], num_samples)).astype(xp.int64, copy=False))
+        if source.device.type == "cpu":
+            drawn = _positions(source, weights.reshape(-1, count), num_samples, replacement)
+        else:
+            drawn = _positions_on_device(source, weights.reshape(-1, count), num_samples, replacement)
+        return wrap(drawn.reshape((*weights.shape[:-1], num_samples)))
 
 
-def _race(source: Generator, weights: Array) -> Array:
-    """The order in which exponential clocks of these rates ring. Source: Efraimidis and Spirakis, 2006."""
-    xp = namespace(weights)
-    uniform = source.uniform(weights.shape, np.dtype(np.float64))
-    positive = weights > 0
-    return xp.argsort(xp.where(positive, -xp.log1p(-uniform) / xp.where(positive, weights, 1), xp.inf), axis=-1)
+def _positions(source: Generator, weights: Array, count: int, replacement: bool) -> Array:
+    """Positions drawn in each row: of exponential clocks of these rates the first that ring, or where the rising sum exceeds a number."""
+    rows = weights.astype(np.float64)
+    if not (np.isfinite(rows) & (rows >= 0)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if rows.size and not (rows.sum(-1) > 0).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if replacement:
+        return _with_replacement(source, rows, count)
+    uniform, positive = source.uniform(rows.shape, np.dtype(np.float64)), rows > 0
+    return np.argsort(np.where(positive, -np.log1p(-uniform) / np.where(positive, rows, 1), np.inf), axis=-1)[:, :count]
+
+
+def _positions_on_device(source: Generator, weights: Array, count: int, replacement: bool) -> Array:
+    """The same by kernels; of long rows each draw with replacement would read too much, and their sums are kept."""
+    rows, columns = weights.shape
+    weights = weights if weights._c_contiguous else weights.copy()
+    if not replacement:
+        return first_places(source.draw("race", (rows, columns), dtypes.float64, array=weights), count)
+    if columns <= _SHORT:
+        return source.draw("places", (rows, count), dtypes.int64, columns, count, array=weights)
+    return _with_replacement(source, weights.astype(np.float64), count)
+
+
+_SHORT = 256
+"""The most weights of a row that are added up anew for each draw on a CUDA device."""
 
 
 def _with_replacement(source: Generator, weights: Array, count: int) -> Array:
@@ -400,8 +469,21 @@ def fills(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return made
 
 
+def _memory(target: Tensor) -> Array | None:
+    """The memory of a tensor on a device into which numbers may be drawn at once; None where a write is to be recorded or looked at."""
+    array = target._array
+    if type(array) is np.ndarray or global_state.active or not array._c_contiguous:
+        return None
+    return array if target._node is None or not (thread_state.grad_enabled or not global_state.no_grad) else None
+
+
 def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
-    """Write drawn numbers; what the tensor depended on before gets a gradient of zero."""
+    """Write drawn numbers, where they are not yet there; what the tensor depended on before gets a gradient of zero."""
+    if drawn is target._array or _memory(target) is not None:
+        if drawn is not target._array:
+            assign(target._array, ..., drawn)
+        (target._version_slot or target.version).bump()
+        return target
     return write(target, lambda shadow: copy(shadow, drawn), name, copies_input=False)
 
 
@@ -415,9 +497,8 @@ def _floating(name: str, target: Tensor) -> np.dtype:
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
     check_std(std)
-    kind = _floating("normal_", self)
-    drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
-    return _filled("normal_", self, drawn * kind.type(std) + kind.type(mean))
+    kind, source = _floating("normal_", self), stream(generator, device_index(self._array))
+    return _filled("normal_", self, _normal(source, self._array.shape, kind, mean, std, _memory(self)))
 
 
 def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
@@ -426,11 +507,22 @@ def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
     return stream(generator, device_index(self._array)).uniform(self._array.shape, kind if kind.itemsize > 2 else dtypes.float32)
 
 
+def _drawn_into(self: Tensor, generator: Generator | None, kind: str, *numbers: float) -> bool:
+    """Whether a device has drawn numbers of a kind, computed in float32 of half types, into a tensor's memory: then that is written."""
+    if (memory := _memory(self)) is None or dtypes.category(memory.dtype) != 2:
+        return False
+    stream(generator, memory.data.device_id).draw(kind, memory.shape, memory.dtype, *numbers, out=memory)
+    (self._version_slot or self.version).bump()
+    return True
+
+
 @fills
 def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
     if low > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+    if _drawn_into(self, generator, "uniform", to - low, low):
+        return self
     drawn = _uniform("uniform_", self, generator)
     return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
 
@@ -438,7 +530,7 @@ def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generato
 @fills
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
-    return _filled("bernoulli_", self, zeros_and_ones(self._array, raw(p), generator))
+    return _filled("bernoulli_", self, zeros_and_ones(self._array, raw(p), generator, _memory(self)))
 
 
 @fills
@@ -451,7 +543,8 @@ def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Gen
     if to is None:
         low, to = (0, low) if low else (0, _span(kind))
     check_range("random_", low, to)
-    return _filled("random_", self, stream(generator, device_index(self._array)).integers(low, to, self._array.shape))
+    source, memory = stream(generator, device_index(self._array)), _memory(self) if kind == dtypes.int64 else None
+    return _filled("random_", self, source.integers(low, to, self._array.shape, memory))
 
 
 def _span(dtype: np.dtype) -> int:
@@ -468,6 +561,8 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    if _drawn_into(self, generator, "exponential", lambd):
+        return self
     drawn = _uniform("exponential_", self, generator)
     return _filled("exponential_", self, -namespace(drawn).log1p(-drawn) / drawn.dtype.type(lambd))
 

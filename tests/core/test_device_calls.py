@@ -132,6 +132,20 @@ PLACES: dict[str, Callable[..., Any]] = {
     "recorded column": lambda c, o, **_: c.__setitem__((slice(None), 0), o), "column": lambda z, o, **_: z.__setitem__((slice(None), 0), o),
     "column of a number": lambda z, **_: z.__setitem__((slice(None), 0), 1.0),
 }  # fmt: skip
+RANDOM: dict[str, Callable[..., Any]] = {
+    "rand": lambda **_: gradlib.rand(4, 8, device="cuda"), "rand, half": lambda **_: gradlib.rand(4, 8, device="cuda", dtype=gradlib.half),
+    "randn": lambda **_: gradlib.randn(4, 8, device="cuda"), "randint": lambda **_: gradlib.randint(0, 10, (4, 8), device="cuda"),
+    "randperm": lambda **_: gradlib.randperm(32, device="cuda"), "rand_like": lambda x, **_: gradlib.rand_like(x),
+    "randn_like": lambda x, **_: gradlib.randn_like(x), "randint_like": lambda x, **_: gradlib.randint_like(x, 10),
+    "normal": lambda **_: gradlib.normal(1.0, 2.0, (4, 8), device="cuda"), "normal, means": lambda y, **_: gradlib.normal(y, 1.0),
+    "bernoulli": lambda e, **_: gradlib.bernoulli(e), "bernoulli, one chance": lambda y, **_: gradlib.bernoulli(y, 0.3),
+    "multinomial": lambda e, **_: e.multinomial(3), "multinomial, replaced": lambda e, **_: e.multinomial(3, True),
+    "dropout": lambda x, **_: F.dropout(x), "dropout, half": lambda h, **_: F.dropout(h), "normal_": lambda z, **_: z.normal_(1.0, 2.0),
+    "dropout_": lambda z, **_: F.dropout(z, inplace=True),
+    "uniform_": lambda z, **_: z.uniform_(-1.0, 1.0), "uniform_, half": lambda g, **_: g.uniform_(),
+    "exponential_": lambda z, **_: z.exponential_(),
+    "bernoulli_": lambda z, **_: z.bernoulli_(0.3), "random_": lambda j, **_: j.random_(0, 10),
+}  # fmt: skip
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
     "take_along_axis", "divide", "clip",
@@ -156,6 +170,8 @@ def operands() -> dict[str, Any]:
         "d": gradlib.ones(2, 3, 3, device="cuda", requires_grad=True),
         "u": gradlib.complex(y, y),
         "v": gradlib.arange(64, device="cuda"),
+        "e": gradlib.rand(4, 8, device="cuda"),
+        "j": places.clone(),
     }
 
 
@@ -166,9 +182,9 @@ def at_places() -> dict[str, Any]:
     return given | {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4, "o": column}
 
 
-@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS, *PLACES])
+@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS, *PLACES, *RANDOM])
 def test_an_operation_on_a_device_is_few_calls(name):
-    given, case = at_places() if name in PLACES else operands(), (POINTWISE | OTHERS | PLACES)[name]
+    given, case = at_places() if name in PLACES else operands(), (POINTWISE | OTHERS | PLACES | RANDOM)[name]
     case(**given)  # what is written and compiled at the first call
     calls = python_calls(lambda: case(**given))
     assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls

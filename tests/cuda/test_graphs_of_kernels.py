@@ -14,7 +14,7 @@ from gradlib.cuda import philox, products
 from gradlib.nn.functional import dropout
 from gradlib.utils.checkpoint import checkpoint
 from tests import shim
-from tests.device import skip_module_without_cuda
+from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
 
@@ -35,7 +35,7 @@ def test_the_bits_are_those_of_philox(seed: int, block: int, draw: int, words: t
     made = of_python(seed, block, draw)
     assert made == words
     if block == 0:
-        bits = philox.draw("bits", (5,), None, None, seed, draw).get().view(np.uint32)
+        bits = philox.draw("bits", cupy.empty(5, np.int64), None, seed, draw).get().view(np.uint32)
         assert tuple(bits[:4]) == words
         assert tuple(bits[4:8]) == of_python(seed, 1, draw)
 
@@ -52,13 +52,101 @@ def of_python(seed: int, block: int, draw: int) -> tuple[int, ...]:
     return tuple(c)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "bits"])
+@pytest.mark.parametrize("kind", list(philox.KINDS))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_kernel_draws_the_same_on_threads_of_the_host(kind: str, dtype: str) -> None:
-    out = np.zeros(301, np.int64 if kind == "bits" else dtype)
-    shim.execute(philox.draw_call(kind, out, np.array([1 << 40, 5]), 0, 2))
-    drawn = philox.draw(kind, (301,), np.dtype(dtype), None, 1 << 40, 7).get()
+    out = np.zeros(301, {"bits": np.int64, "places": np.int64, "race": np.float64}.get(kind, dtype))
+    weights = np.linspace(0, 1, 301).astype(dtype) if philox.KINDS[kind].reads else None
+    numbers = (301, 301) if kind == "places" else ()
+    shim.execute(philox.draw_call(kind, out, np.array([1 << 40, 5]), 0, 2, numbers, weights))
+    given = None if weights is None else cupy.asarray(weights)
+    drawn = philox.draw(kind, cupy.asarray(out), None, 1 << 40, 7, numbers, given).get()
     np.testing.assert_allclose(out, drawn, rtol=2e-6 if dtype == "float32" else 1e-13)
+
+
+FLOATS = [gradlib.float32, gradlib.float64, gradlib.float16, gradlib.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(5, 7), (1,), (), (0, 3), (301,)])
+def test_numbers_of_one_launch_are_those_of_single_operations(dtype: Any, shape: tuple[int, ...]) -> None:
+    """Each is drawn by a kernel of its own, and again as plain numbers of which CuPy's functions make the same."""
+    single = gradlib.float32 if dtype.itemsize == 2 else dtype
+
+    def drawn(function: Any) -> Any:
+        gradlib.manual_seed(11)
+        made = function()
+        return made._array if isinstance(made, gradlib.Tensor) else made
+
+    def filled(name: str, *numbers: float) -> Any:
+        return drawn(lambda: getattr(gradlib.zeros(shape, dtype=dtype, device="cuda"), name)(*numbers))
+
+    def plain(of: Any = single) -> Any:
+        return drawn(lambda: gradlib.rand(shape, dtype=of, device="cuda"))
+
+    normal, chances = drawn(lambda: gradlib.randn(shape, dtype=dtype, device="cuda")), plain(gradlib.float64).astype(dtype)
+    of = dtype.type
+    expected = {
+        "uniform_": (filled("uniform_", -1.5, 2.25), (plain() * single.type(3.75) + single.type(-1.5)).astype(dtype)),
+        "normal_": (filled("normal_", 0.3, 1.7), normal * of(1.7) + of(0.3)),
+        "normal": (drawn(lambda: gradlib.normal(0.3, 1.7, shape, dtype=dtype, device="cuda")), normal * of(1.7) + of(0.3)),
+        "exponential_": (filled("exponential_", 2.5), (-cupy.log1p(-plain()) / single.type(2.5)).astype(dtype)),
+        "bernoulli_": (filled("bernoulli_", 0.3), (plain(gradlib.float64) < 0.3).astype(dtype)),
+        "bernoulli": (
+            drawn(lambda: gradlib.bernoulli(gradlib.as_tensor(chances))), (plain(gradlib.float64) < chances.astype("d")).astype(dtype)
+        ),
+        "dropout": (
+            drawn(lambda: dropout(gradlib.ones(shape, dtype=dtype, device="cuda"), 0.3)), (plain(gradlib.float32) >= 0.3) * of(1 / 0.7)
+        ),
+    }  # fmt: skip
+    for name, (made, wanted) in expected.items():
+        assert made.dtype == dtype, name
+        np.testing.assert_array_equal(made.get().astype("d"), wanted.get().astype("d"), name)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 3), (4, 200), (3, 300)])
+def test_positions_of_kernels_are_those_of_cupy(rows: int, columns: int, replacement: bool) -> None:
+    weights = (gradlib.arange(rows * columns, device="cuda") % 5).reshape(rows, columns).float()
+    weights[:, 1] = 1.0
+    gradlib.manual_seed(3)
+    made = weights.multinomial(2, replacement)._array.get()
+    gradlib.manual_seed(3)
+    w = weights._array.get().astype("d")
+    uniform = gradlib.rand(rows, 2 if replacement else columns, dtype=gradlib.float64, device="cuda")._array.get()
+    if replacement:
+        rising = w.cumsum(-1) / w.sum(-1, keepdims=True)
+        expected = [np.searchsorted(line, numbers, side="right") for line, numbers in zip(rising, uniform, strict=True)]
+    else:
+        with np.errstate(divide="ignore"):
+            expected = (-np.log1p(-uniform) / w).argsort(-1)[:, :2]  # type: ignore[assignment]
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_a_number_of_chance_0_is_never_drawn_where_the_sum_is_rounded() -> None:
+    weights = gradlib.tensor([[1.0, 0.0]] * 3, device="cuda")
+    assert not weights.multinomial(4000, True).any()
+
+
+def test_numbers_are_drawn_into_memory_only_where_that_is_all_there_is_to_do() -> None:
+    x = gradlib.zeros(4, 6, device="cuda")
+    base, version = x.clone(), x._version
+    gradlib.manual_seed(5)
+    x.uniform_()
+    assert x._version == version + 1
+    gradlib.manual_seed(5)
+    base[:, ::2].uniform_()  # which has gaps
+    assert base[:, 1::2].count_nonzero() == 0
+    assert base[:, ::2].reshape(-1).tolist() == x.reshape(-1)[:12].tolist()
+    leaf = gradlib.zeros(3, device="cuda", requires_grad=True)
+    made = (leaf * 1).normal_()
+    made.sum().backward()
+    assert leaf.grad.tolist() == [0, 0, 0]  # type: ignore[union-attr]
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.normal_()
+    with gradlib.no_grad():
+        leaf.normal_()
+    assert leaf.count_nonzero() == 3
 
 
 @pytest.mark.parametrize("dtype", [gradlib.float32, gradlib.float64, gradlib.float16])

@@ -108,12 +108,13 @@ def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
         run_central(Interpreter(), rng, "float32", "long long", (2, 9, 3), False, False)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "bits"])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "bits", "levels", "bernoulli", "dropout"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_random_numbers_as_ptx_are_those_of_the_host(kind, dtype):
     drawn = [np.zeros(37, np.int64 if kind == "bits" else dtype) for _ in range(2)]
+    chances = np.linspace(0, 1, 37).astype(dtype) if kind == "bernoulli" else None
     for run, out in zip((ptx.execute, shim.execute), drawn, strict=True):
-        run(philox.draw_call(kind, out, None, (1 << 63) + 5, 1 << 40))
+        run(philox.draw_call(kind, out, None, (1 << 63) + 5, 1 << 40, array=chances))
     np.testing.assert_allclose(*drawn, rtol=1e-5 if dtype == "float32" else 1e-13)
 
 
