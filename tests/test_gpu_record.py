@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -10,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from tests.device import HAS_GPU
+from tests.scripts import script
 
-ROOT = Path(__file__).resolve().parent.parent
 REPORT = """<?xml version="1.0"?>
 <testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="40" time="1.0"><testcase name="a"/></testsuite></testsuites>
 """
@@ -19,12 +18,7 @@ REPORT = """<?xml version="1.0"?>
 
 @pytest.fixture
 def recorder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gpu_record", ROOT / "ci" / "gpu_record.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("gpu_record")
 
 
 def test_counts_and_figures(recorder: ModuleType, tmp_path: Path) -> None:

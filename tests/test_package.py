@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -14,27 +13,26 @@ import pytest
 
 import gradlib
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.scripts import ROOT, script
 
 
 @pytest.fixture
 def imports() -> ModuleType:
-    """ci/imports.py, loaded afresh."""
-    spec = importlib.util.spec_from_file_location("imports", ROOT / "ci" / "imports.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("imports")
 
 
 def test_version_is_the_installed_one() -> None:
     assert gradlib.__version__ == version("gradlib")
 
 
+def succeeds(code: str) -> None:
+    """A program that runs to its end in an interpreter of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_packages_that_nothing_else_uses_are_loaded_when_they_are_asked_for() -> None:
-    code = """
+    succeeds("""
 import sys, gradlib
 later = {"gradlib.autograd.profiler", *(f"gradlib.{name}" for name in gradlib._LATER)}
 assert not later & set(sys.modules), later & set(sys.modules)
@@ -47,13 +45,11 @@ try:
     gradlib.optim.AdmW
 except AttributeError as error:
     assert "AdamW" in str(error), error
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+""")
 
 
 def test_no_collection_scans_what_the_import_made_and_nothing_is_set_apart() -> None:
-    code = """
+    succeeds("""
 import gc
 class Ring: pass
 ring = Ring()
@@ -67,9 +63,7 @@ assert all(count is not None and count < 2000 for count in scanned), scanned
 assert gc.isenabled() and gc.get_freeze_count() == 0
 del ring
 assert gc.collect() > 0  # what was there before is still collected
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+""")
 
 
 def test_core_dependencies_are_numpy_and_nvtx() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,19 +14,14 @@ import gradlib
 from gradlib.core.tensor import Tensor
 from tests.ops.case import as_tensors
 from tests.ops.test_table import CASES
+from tests.scripts import ROOT, script
 
-ROOT = Path(__file__).parent.parent
 FILES = ("gradlib/__init__.pyi", "gradlib/core/methods.pyi", "gradlib/linalg.pyi", "gradlib/nn/functional.pyi", "gradlib/fft.pyi")
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("stubs", ROOT / "ci" / "stubs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return script("stubs")
 
 
 def test_stubs_are_current(generator: ModuleType) -> None:

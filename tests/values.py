@@ -1,4 +1,4 @@
-"""Values as the tests compare them, on the host whatever device computed them; and the memory that a call takes."""
+"""Values as the tests make and compare them, on the host whatever device computed them; and the memory that a call takes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any
 
 import numpy as np
 
+import gradlib
 from gradlib.backend.array import move, namespace
 from gradlib.core.tensor import Tensor, as_array
+
+
+def leaf(*values: float, device: Any = None) -> Tensor:
+    """A leaf of float64 that requires a gradient: of 1, 2 and 3 unless other numbers are given."""
+    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, device=device, requires_grad=True)
+
+
+def ones(*shape: int) -> Tensor:
+    """Ones of float64."""
+    return gradlib.ones(shape, dtype=gradlib.float64)
 
 
 def host(value: Any) -> np.ndarray:

@@ -11,11 +11,7 @@ import gradlib
 from gradlib.autograd import Function, grad, gradcheck, gradgradcheck
 from gradlib.autograd.function import BackwardCFunction, FunctionCtx, FunctionMeta, InplaceFunction, NestedIOFunction
 from gradlib.core.tensor import Tensor
-from tests.values import host
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+from tests.values import host, leaf
 
 
 def function(forward: Any, backward: Any, **more: Any) -> type[Function]:

@@ -13,10 +13,7 @@ import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.autograd.function import FunctionCtx, FunctionMeta, once_differentiable
 from gradlib.core.tensor import Tensor
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+from tests.values import leaf
 
 
 def function(forward: Any, backward: Any, **more: Any) -> type[Function]:

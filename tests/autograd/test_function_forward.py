@@ -12,15 +12,7 @@ import gradlib
 from gradlib.autograd import Function, forward_ad
 from gradlib.autograd.function import FunctionMeta
 from gradlib.core.tensor import Tensor
-from tests.values import host
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
-
-
-def ones(*shape: int) -> Tensor:
-    return gradlib.ones(shape, dtype=gradlib.float64)
+from tests.values import host, leaf, ones
 
 
 def function(jvp: Callable[..., Any], forward: Callable[..., Any] | None = None) -> type[Function]:

@@ -10,12 +10,9 @@ import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.autograd.function import FunctionMeta
 from gradlib.core.tensor import Tensor
+from tests.values import leaf
 
 FORBIDDEN = "view that a custom Function returned"
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
 
 
 def function(forward: Any, backward: Any) -> type[Function]:

@@ -13,7 +13,7 @@ import gradlib
 from gradlib.autograd import Function, backward, grad, graph
 from gradlib.autograd.graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
 from gradlib.core.modes import global_state
-from tests.values import host
+from tests.values import host, leaf
 
 
 class Twice(Function):
@@ -26,10 +26,6 @@ class Twice(Function):
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         return g * 2
-
-
-def leaf(*values: float) -> gradlib.Tensor:
-    return gradlib.tensor(list(values), dtype=gradlib.float64, requires_grad=True)
 
 
 class TestNode:

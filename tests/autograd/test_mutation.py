@@ -10,7 +10,7 @@ import pytest
 import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.autograd.graph import allow_mutation_on_saved_tensors
-from tests.values import host
+from tests.values import host, leaf
 
 
 class Exp(Function):
@@ -25,10 +25,6 @@ class Exp(Function):
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
         return g * ctx.saved_tensors[0]
-
-
-def leaf(*values: float) -> gradlib.Tensor:
-    return gradlib.tensor(list(values), dtype=gradlib.float64, requires_grad=True)
 
 
 def values() -> tuple[gradlib.Tensor, gradlib.Tensor]:

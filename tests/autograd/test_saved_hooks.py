@@ -17,7 +17,7 @@ from gradlib.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, sav
 from gradlib.core.modes import global_state, thread_state
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
-from tests.values import host
+from tests.values import host, leaf
 
 
 class Exp(Function):
@@ -34,10 +34,6 @@ class Exp(Function):
         _, y, nothing = ctx.saved_tensors
         assert nothing is None
         return g * y
-
-
-def leaf(*values: float) -> gradlib.Tensor:
-    return gradlib.tensor(list(values), dtype=gradlib.float64, requires_grad=True)
 
 
 def to_numpy(tensor: gradlib.Tensor) -> np.ndarray:

@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.core.tensor import Tensor
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+from tests.values import leaf
 
 
 class Pass(Function):

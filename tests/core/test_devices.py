@@ -13,7 +13,7 @@ from gradlib.autograd import Function, forward_ad, grad, gradcheck, gradgradchec
 from gradlib.autograd.profiler import profile
 from gradlib.core.tensor import Tensor
 from tests.device import cupy, two_devices
-from tests.values import host
+from tests.values import host, leaf
 
 AWAY = "cuda:1"
 pytestmark = [pytest.mark.cuda, two_devices]
@@ -25,10 +25,6 @@ def first_device_stays_current() -> Iterator[None]:
     assert cupy.cuda.Device().id == 0
     yield
     assert cupy.cuda.Device().id == 0
-
-
-def leaf(*values: float, device: Any = None) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, device=device, requires_grad=True)
 
 
 def _assigned(x: Tensor) -> Tensor:

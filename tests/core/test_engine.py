@@ -12,21 +12,13 @@ import pytest
 import gradlib
 from gradlib.autograd import Function, backward, grad
 from gradlib.core.tensor import Tensor
-from tests.values import host
+from tests.values import host, leaf, ones
 
 FREED = "Trying to backward through the graph a second time"
 
 
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
-
-
 def places(*shape: int) -> Tensor:
     return gradlib.tensor([0, 2, 2]).reshape(shape or (3,))
-
-
-def ones(*shape: int) -> Tensor:
-    return gradlib.ones(shape, dtype=gradlib.float64)
 
 
 class TestCotangents:

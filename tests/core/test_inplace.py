@@ -11,13 +11,9 @@ import pytest
 import gradlib
 from gradlib.autograd import grad, gradcheck, gradgradcheck
 from gradlib.core.tensor import Tensor
-from tests.values import host
+from tests.values import host, leaf
 
 STALE = "modified by an inplace operation"
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
 
 
 def matrix() -> Tensor:

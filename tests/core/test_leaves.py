@@ -11,14 +11,7 @@ import pytest
 import gradlib
 from gradlib.autograd import grad
 from gradlib.core.tensor import Tensor
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
-
-
-def ones(*shape: int) -> Tensor:
-    return gradlib.ones(shape, dtype=gradlib.float64)
+from tests.values import leaf, ones
 
 
 def test_its_data_cannot_be_deleted() -> None:

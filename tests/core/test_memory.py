@@ -16,10 +16,7 @@ from gradlib import func
 from gradlib.autograd import Function, forward_ad, functional, grad
 from gradlib.backend.array import is_array
 from gradlib.core.tensor import Tensor
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+from tests.values import leaf
 
 
 @pytest.fixture

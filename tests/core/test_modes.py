@@ -10,14 +10,10 @@ import pytest
 
 import gradlib
 from gradlib.core.modes import global_state
-from gradlib.core.tensor import Tensor
+from tests.values import leaf
 
 enabled = gradlib.is_grad_enabled
 inferring = gradlib.is_inference_mode_enabled
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
 
 
 @pytest.fixture(autouse=True)

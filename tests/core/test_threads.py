@@ -17,7 +17,7 @@ import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.core import modes, node, tensor
 from gradlib.core.tensor import Tensor
-from tests.values import host
+from tests.values import host, leaf
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +27,6 @@ def frequent_switches() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(interval)
-
-
-def leaf(*values: float) -> Tensor:
-    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
 
 
 def at_once(count: int, work: Callable[[int], None]) -> None:

@@ -49,6 +49,11 @@ class Case:
         return f"{self.op}-{self.label}" if self.label else self.op
 
 
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of numbers."""
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
 def normal(*shapes: tuple[int, ...]) -> Callable[[Rng], list[np.ndarray]]:
     """Draws one standard normal array per shape."""
     return lambda rng: [rng.standard_normal(shape) for shape in shapes]

@@ -11,13 +11,10 @@ import pytest
 
 import gradlib
 from gradlib.ops import activation
+from tests.ops.case import t
 from tests.values import host
 
 SMOOTH = [activation.gelu, lambda x: activation.gelu(x, approximate="tanh"), activation.silu, activation.softplus, activation.logsigmoid]
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def slope(function: Any, values: list[float]) -> list[float]:

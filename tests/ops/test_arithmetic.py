@@ -13,12 +13,8 @@ from hypothesis.extra.numpy import BroadcastableShapes, mutually_broadcastable_s
 
 import gradlib
 from gradlib.autograd import forward_ad
-from tests.ops.case import beside
+from tests.ops.case import beside, t
 from tests.values import host
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def grads(function: Any, *values: Any) -> list[Any]:

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from tests.ops.case import beside
-
-
-def t(values: Any, dtype: Any = None) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype)
+from tests.ops.case import beside, t
 
 
 def test_comparisons_promote() -> None:

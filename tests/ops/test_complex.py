@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 import gradlib
+from tests.ops.case import t
 from tests.values import host
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def test_parts_are_views() -> None:

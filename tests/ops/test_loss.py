@@ -11,14 +11,11 @@ import pytest
 
 import gradlib
 import gradlib.nn.functional as F
+from tests.ops.case import t
 from tests.values import host
 
 ELEMENTWISE = [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss]
 each = pytest.mark.parametrize("function", ELEMENTWISE, ids=[f.__name__ for f in ELEMENTWISE])
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def slope(function: Callable[[Any], Any], values: Any) -> Any:

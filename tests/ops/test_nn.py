@@ -11,12 +11,8 @@ from hypothesis import given, strategies as st
 import gradlib
 import gradlib.nn.functional as F
 from gradlib.autograd import gradgradcheck
+from tests.ops.case import t
 from tests.values import host
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
-
 
 # ---- linear maps --------------------------------------------------------------------------------------------------------------
 

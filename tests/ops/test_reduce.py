@@ -14,13 +14,10 @@ from hypothesis.extra.numpy import array_shapes
 import gradlib
 from gradlib import linalg
 from gradlib.autograd import forward_ad
+from tests.ops.case import t
 from tests.values import host
 
 NAN, INF = math.nan, math.inf
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def slope(function: Callable[[Any], Any], values: Any, dtype: Any = gradlib.float64) -> Any:

@@ -12,13 +12,10 @@ from hypothesis import given, strategies as st
 import gradlib
 from gradlib.backend.array import running_fold
 from gradlib.ops import scan
+from tests.ops.case import t
 from tests.values import host
 
 NAN, INF = math.nan, math.inf
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def slope(function: Any, values: Any) -> Any:

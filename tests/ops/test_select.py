@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 import gradlib
+from tests.ops.case import t
 from tests.values import host
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 def grads(function: Any, *values: Any) -> list[Any]:

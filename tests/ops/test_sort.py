@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import gradlib
+from tests.ops.case import t
 from tests.values import host
 
 NAN, INF = math.nan, math.inf
-
-
-def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
-    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
 
 
 MIXED = [3.0, NAN, 1.0, 3.0, INF, -INF, NAN]

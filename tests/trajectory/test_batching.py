@@ -22,7 +22,7 @@ from gradlib.trajectory import (
     step_velocity,
 )
 from gradlib.trajectory.compiled import form
-from tests.trajectory.helpers import host
+from tests.values import host
 
 V, B, H, D = 3, 2, 7, 2
 STEPS = {

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gradlib.trajectory import JointState, bspline_host as bspline, step_bspline
-from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.helpers import check_derivatives
+from tests.values import host
 
 B, K, D = 2, 3, 2
 

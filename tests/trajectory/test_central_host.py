@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
 from gradlib.trajectory import central_host
 from tests.trajectory import oracle
+from tests.trajectory.helpers import each_form
 
 SHAPES = [(3, 6, 2), (2, 7, 1), (4, 12, 3)]
-
-
-@pytest.fixture(params=["central_host", "central_numba"])
-def central(request):
-    """Each form in turn."""
-    if request.param == "central_numba":
-        pytest.importorskip("numba")
-    return import_module(f"gradlib.trajectory.{request.param}")
+central = each_form("central")
 
 
 @pytest.mark.parametrize("with_goal", [False, True])

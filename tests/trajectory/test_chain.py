@@ -23,7 +23,8 @@ from gradlib.trajectory import (
 )
 from gradlib.trajectory.out_buffers import filling
 from tests.trajectory import oracle
-from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.helpers import check_derivatives
+from tests.values import host
 
 B, H, D = 2, 5, 2
 STEPS = [

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
 from gradlib.trajectory import chain_host
 from tests.trajectory import oracle
+from tests.trajectory.helpers import each_form
 
 B, H, D = 3, 9, 2
-
-
-@pytest.fixture(params=["chain_host", "chain_numba"])
-def chain(request):
-    """Each form in turn."""
-    if request.param == "chain_numba":
-        pytest.importorskip("numba")
-    return import_module(f"gradlib.trajectory.{request.param}")
+chain = each_form("chain")
 
 
 @pytest.fixture

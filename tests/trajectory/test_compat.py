@@ -28,7 +28,7 @@ from gradlib.trajectory import (
     tensor_step_vel,
 )
 from tests.trajectory import oracle
-from tests.trajectory.helpers import host
+from tests.values import host
 
 B, H, D = 2, 6, 3
 WIDE = np.float64

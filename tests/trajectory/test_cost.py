@@ -22,8 +22,9 @@ from gradlib.trajectory import (
 )
 from gradlib.trajectory.compiled import form
 from tests.device import skip_module_without_hostcuda
-from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.helpers import check_derivatives
 from tests.trajectory.test_start_rows import launches
+from tests.values import host
 
 B, H, D = 2, 4, 2
 STEPS = np.array([[0.3], [1.0], [0.5], [2.0]])

@@ -8,7 +8,7 @@ import pytest
 import gradlib
 from gradlib.autograd import forward_ad
 from gradlib.trajectory import JointLimits, smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
-from tests.trajectory.helpers import host
+from tests.values import host
 
 B, H, D = 2, 7, 2
 INDEX = np.array([0, 2])

@@ -8,7 +8,8 @@ import pytest
 from gradlib import trajectory
 from gradlib.autograd import gradcheck
 from gradlib.trajectory import CliqueTensorStep, build_fd_matrix, build_start_state_mask, step_acceleration, step_position
-from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.helpers import check_derivatives
+from tests.values import host
 
 B, H, D = 2, 7, 2
 KERNELS = {

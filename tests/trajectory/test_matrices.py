@@ -18,7 +18,7 @@ from gradlib.trajectory import (
     interpolate_kernel,
     tensor_linspace,
 )
-from tests.trajectory.helpers import host
+from tests.values import host
 
 SHIFT = np.eye(4, k=-1)
 

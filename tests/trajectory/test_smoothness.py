@@ -21,7 +21,8 @@ from gradlib.trajectory import (
     step_position,
     tiles,
 )
-from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.helpers import check_derivatives
+from tests.values import host
 
 B, H, D = 2, 5, 2
 WEIGHTS = (1.0, np.array([0.5, 0.7]), 0.1)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, smoothness_host
 from tests.trajectory import oracle
+from tests.trajectory.helpers import each_form
 
 LIMIT_WEIGHT = 1.7
-
-
-@pytest.fixture(params=["smoothness_host", "smoothness_numba"])
-def smoothness(request):
-    """Each form in turn."""
-    if request.param == "smoothness_numba":
-        pytest.importorskip("numba")
-    return import_module(f"gradlib.trajectory.{request.param}")
+smoothness = each_form("smoothness")
 
 
 def composed(u, start, dt, weights, limits):

@@ -12,7 +12,7 @@ from gradlib.autograd import grad
 from gradlib.trajectory import smoothness_cost, step_bspline, step_jerk, step_position
 from gradlib.trajectory.start_rows import rows, rows_adjoint
 from tests.device import skip_module_without_hostcuda
-from tests.trajectory.helpers import host
+from tests.values import host
 
 
 @pytest.mark.parametrize("index", [[0, 0, 3, 1], [2], [], [0, 3, 1] * 100], ids=len)

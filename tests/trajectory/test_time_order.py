@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, skewed_table
+from tests.trajectory.helpers import check_float32
 
 SHAPE = (70, 9, 5)
 SHAPES = [SHAPE, (128, 9, 4)]  # of the second a step takes a power of two of bytes
@@ -77,11 +78,4 @@ def test_a_number_reaches_later_steps_of_its_own_trajectory_only(rng):
 
 
 def test_float32_is_as_good_as_one_loop_over_the_steps(rng):
-    u = rng.standard_normal((64, 32, 7))
-    exact = chain.forward(u, [None] * 3, np.array([[0.1]]), 3)[0]
-    found = chain.forward(u.astype(np.float32), [None] * 3, np.array([[0.1]]), 3)[0]
-    t, loop = np.float32(0.1), np.zeros((64, 32, 7), np.float32)
-    loop[:, 1:] = u[:, :-1]
-    for _ in range(3):
-        loop = np.cumsum(loop * t, axis=1, dtype=np.float32)
-    assert np.abs(found - exact).mean() <= 2 * np.abs(loop - exact).mean()
+    check_float32(rng)
