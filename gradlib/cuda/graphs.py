@@ -267,6 +267,7 @@ class graph:
             stream = kept
         self.pool = pool
         self.stream_ctx = on_stream(stream)
+        self.capture_stream = self.stream_ctx.stream  # torch's name, for a user who asks
         self.cuda_graph = cuda_graph
         self.capture_error_mode = capture_error_mode
         self.check_input_liveness = check_input_liveness

@@ -310,10 +310,11 @@ def test_reset_gives_up_a_capture_under_way() -> None:
 
 def test_memory_of_a_graph_is_given_to_nobody_else_while_it_lives() -> None:
     x, g = drawn(64), cuda.CUDAGraph()
-    with cuda.graph(g):
+    capture = cuda.graph(g)
+    with capture:
         y = (x + 1).exp().sum()
     others = [gradlib.zeros(64, device="cuda") for _ in range(50)]
-    with cuda.stream(cuda.graph.default_capture_stream):
+    with cuda.stream(capture.capture_stream):
         others += [gradlib.zeros(64, device="cuda") for _ in range(50)]
     cuda.synchronize()
     cuda.empty_cache()
