@@ -22,6 +22,7 @@ from gradlib.numpy import methods
 from gradlib.numpy.operands import cast, value_of
 from gradlib.numpy.protocol import OfTheClass, applied
 from gradlib.numpy.registry import SERVED, refusal
+from gradlib.numpy.shaping import ravel
 from gradlib.numpy.subscripts import assign, subscript
 from gradlib.numpy.ufuncs import call, from_operator
 
@@ -98,7 +99,7 @@ class Array(Proxy):
 
     def flatten(self, order: str = "C") -> Any:
         """A copy in one row."""
-        return as_array(self.wrapped.clone()).reshape(-1, order=order)
+        return as_array(ravel(self.wrapped, order).clone())
 
     def compress(self, condition: Any, axis: Any = None) -> Any:
         """The slices along an axis for which the condition is true."""

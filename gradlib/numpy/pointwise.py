@@ -124,7 +124,7 @@ def i0(x: Any) -> Tensor:
         raise TypeError("i0 not supported for complex values")
     largest = np.fmax.reduce(np.abs(value_of(t)), axis=None, initial=0.0)
     quarter = t * t / 4.0
-    found = quarter * 0.0 + 1.0
+    found: Any = 1.0
     for k in range(20 + int(1.5 * min(largest, 1e3)), 0, -1):
         found = 1.0 + quarter / (k * k) * found
     return found

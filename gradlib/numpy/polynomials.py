@@ -110,6 +110,8 @@ def poly(seq_of_zeros: Any) -> Tensor:
     """The coefficients of the polynomial with these zeros; of a matrix, its characteristic one. Real where zeros are in conjugate pairs."""
     x = floating(seq_of_zeros)
     x = eigvals(x) if x.ndim == 2 else vector(x, "numpy.poly")
+    if x.dtype.itemsize == 2:
+        x = cast(x, np.dtype(np.float64))
     if not x.shape[0]:
         return x.new_ones((), dtype=np.dtype(np.float64))
     found = x.new_ones((1,))
@@ -171,7 +173,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
         weights = tensor_of(w, like, at.dtype)
         matrix = matrix * weights.unsqueeze(1)
         values = values * (weights.unsqueeze(1) if values.ndim == 2 else weights)
-    scale = elementwise.sqrt((matrix.detach() * matrix.detach()).sum(0))
+    scale = elementwise.sqrt((matrix * matrix).sum(0))  # of fewer points than coefficients the solution depends on it
     bound = at.shape[0] * np.finfo(floating(x, like).dtype).eps if rcond is None else rcond
     found = lstsq(matrix / scale, values, bound)[0]
     return found / (scale.unsqueeze(1) if found.ndim == 2 else scale)

@@ -17,24 +17,40 @@ from gradlib.ops import broadcast, rearrange, shape as shapes, slices
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Tensor:
     """The same elements in another shape."""
     x, sizes = tensor_of(a), sizes_of(shape if newshape is None else newshape)
+    if _order(order) == "K":
+        raise ValueError("order 'K' is not permitted for reshaping")
+    by_columns = _by_columns(x, order)
     if copy is False:
         try:
-            return x.view(sizes) if order != "F" else transpose(transpose(x).view(tuple(reversed(sizes))))
+            return transpose(transpose(x).view(tuple(reversed(sizes)))) if by_columns else x.view(sizes)
         except RuntimeError as error:
             raise ValueError("Unable to avoid creating a copy while reshaping.") from error
-    made = _by_columns(x, sizes) if order == "F" else x.reshape(sizes)
+    made = transpose(transpose(x).reshape(tuple(reversed(sizes)))) if by_columns else x.reshape(sizes)
     return made.clone() if copy else made
-
-
-def _by_columns(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    return transpose(transpose(x).reshape(tuple(reversed(sizes))))
 
 
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> Tensor:
     """The elements one after the other."""
     x = tensor_of(a)
-    return (transpose(x) if order == "F" else x).reshape((-1,))
+    if _order(order) == "K":  # as they lie in memory
+        x = transpose(x, sorted(range(x.ndim), key=lambda axis: -abs(x.stride(axis))))
+    elif _by_columns(x, order):
+        x = transpose(x)
+    return x.reshape((-1,))
+
+
+def _order(name: str | None) -> str:
+    """One of C, F, A and K. Raises: ValueError for others, as NumPy does."""
+    found = (name or "C").upper()
+    if found not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {name!r})")
+    return found
+
+
+def _by_columns(x: Tensor, order: str) -> bool:
+    """Whether elements are read by columns: "A" asks for it where they lie so in memory."""
+    return _order(order) == "F" or (_order(order) == "A" and not x.is_contiguous() and transpose(x).is_contiguous())
 
 
 @implements(np.transpose, numpy_function("permute_dims"))

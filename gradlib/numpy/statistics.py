@@ -158,7 +158,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights is None:
         x = floating(a)
         found = mean_of(x, axis, keepdims=keepdims)
-        return (found, (found * 0).detach() + x.numel() / max(found.numel(), 1)) if returned else found
+        return (found, found.new_full(tuple(found.shape), x.numel() / max(found.numel(), 1))) if returned else found
     x, w = promoted(a, weights, like=like, floating=True)
     if tuple(w.shape) != tuple(x.shape):
         if axis is None:
@@ -212,6 +212,8 @@ def cov(
         divisor = total - less
     else:
         divisor = total - less * (weights * shares).sum() / total
+    if value_of(divisor) <= 0:  # NumPy divides by no negative number of degrees of freedom
+        divisor = 0.0
     away = x - center
     scaled = away if weights is None else away * weights
     other = scaled.conj() if scaled.dtype.kind == "c" else scaled

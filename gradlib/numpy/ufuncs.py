@@ -22,6 +22,7 @@ from gradlib.ops import (
     broadcast,
     compare,
     complex as complex_ops,
+    create,
     elementwise,
     finite,
     powers,
@@ -178,7 +179,8 @@ def rint(x: Tensor) -> Tensor:
 
 def cbrt(x: Tensor) -> Tensor:
     """The real cube root; its derivative at zero is infinite."""
-    return elementwise.sign(x) * elementwise.abs(x) ** (1.0 / 3.0)
+    side = signs.copysign(create.ones_like(x), x.detach())  # not the sign, whose 0 at zero would meet the infinite slope
+    return side * (side * x) ** (1.0 / 3.0)
 
 
 def logaddexp2(x: Any, y: Any) -> Tensor:
@@ -195,17 +197,24 @@ def heaviside(x: Any, middle: Any) -> Tensor:
 
 
 def ldexp(x: Any, exponent: Any) -> Tensor:
-    """``x * 2**exponent``."""
+    """``x * 2**exponent``, in three steps: the smallest number times 2**exponent may be finite where 2**exponent is not."""
     like = first_tensor((x, exponent))
     x = tensor_of(x, like)
-    return x * elementwise.exp2(tensor_of(exponent, like, x.dtype))
+    x = x if x.dtype.kind == "f" else cast(x, np.dtype(np.float64))
+    limits = np.finfo(x.dtype)
+    span = limits.maxexp - limits.minexp + limits.nmant + 2  # what is further off makes 0 or inf of every number but zero
+    left = tensor_of(exponent, like, np.int64).clamp(-span, span)
+    for parts in (3, 2, 1):
+        step = left // parts
+        left = left - step
+        x = x * elementwise.exp2(step.to(x.dtype))
+    return x
 
 
 def modf(x: Tensor) -> tuple[Tensor, Tensor]:
     """(fractional part, integral part), both with the sign of x."""
-    whole = rounding.trunc(x)
-    part = select.where(finite.isinf(whole), 0.0, x - select.where(finite.isinf(whole), 0.0, whole))
-    return signs.copysign(part, x) if x.dtype.kind == "f" else part, whole
+    none = signs.copysign(create.zeros_like(x), x.detach())
+    return arithmetic.fmod(select.where(finite.isinf(x), none, x), 1.0), rounding.trunc(x)
 
 
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,7 @@ class Contraction:
         labels: a label for each dimension of each operand; equal labels are one dimension of one size, or of size 1.
         output: the labels of the result's dimensions, each once.
         shapes: of the operands.
+        add: the sum of one operand over dimensions, given them.
     Attributes:
         calls: of each a function, the places of the values that it takes, and its further arguments. The operands have the first places,
             each result the next. Each value is taken once.
@@ -51,7 +52,8 @@ class Contraction:
     Raises: RuntimeError for sizes that differ.
     """
 
-    def __init__(self, labels: Sequence[Labels], output: Labels, shapes: Sequence[Shape]) -> None:
+    def __init__(self, labels: Sequence[Labels], output: Labels, shapes: Sequence[Shape], add: Callable[..., Any] = total) -> None:
+        self.add = add
         self.calls: list[tuple[Callable[..., Any], tuple[int, ...], tuple[Any, ...]]] = []
         self.operands = len(shapes)
         self.sizes: dict[int, int] = {}
@@ -117,9 +119,9 @@ class Contraction:
         return self._shaped(x, shape, tuple(shape[i] for i in kept)), [names[i] for i in kept]
 
     def _summed(self, x: int, names: Labels, wanted: set[int]) -> tuple[int, Labels]:
-        """Sum over the labels that occur in no other operand nor in the output; integers and bools become int64, as in every sum."""
+        """Sum over the labels that occur in no other operand nor in the output."""
         alone = tuple(i for i, n in enumerate(names) if n not in wanted)
-        return (self._call(total, (x,), alone) if alone else x), [n for n in names if n in wanted]
+        return (self._call(self.add, (x,), alone) if alone else x), [n for n in names if n in wanted]
 
     def _cheapest(self, terms: list[tuple[int, Labels]], output: Labels) -> tuple[int, int]:
         """The two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
@@ -309,7 +311,12 @@ def _over_dims(a: Shape, b: Shape, dims: int | tuple[Shape, ...]) -> Contraction
             )
     left = list(range(len(a)))
     right = [mine[its.index(j)] if j in its else len(a) + j for j in range(len(b))]
-    return Contraction([left, right], [n for n in left if n not in mine] + [n for n in right if n not in mine], (a, b))
+    return Contraction([left, right], [n for n in left if n not in mine] + [n for n in right if n not in mine], (a, b), _total_in_its_dtype)
+
+
+def _total_in_its_dtype(x: Any, dims: tuple[int, ...]) -> Any:
+    """The sum in the dtype of its terms, where ``sum`` makes int64 of integers: the other operand is of this dtype too."""
+    return total(x, dims, dtype=x.dtype)
 
 
 @composite

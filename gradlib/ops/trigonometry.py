@@ -54,7 +54,16 @@ def tan(xp: Any, input: Any) -> Any:
     return vectorised.tan(xp, input)
 
 
-@op("elementwise", promote="float", inplace=True, aliases=("arcsin",), input=lambda g, input: g / sqrt(1 - input * input))
+# Of complex numbers on a branch cut the sign of a zero says on which side they are. Sums with a real number are written here as
+# differences, which keep it: -0 + 0 is 0, -0 - 0 is -0.
+
+
+def _sine_to_cosine(input: Any) -> Any:
+    """sqrt(1 - x^2), on the branch of the complex root that the values of asin and acos take."""
+    return sqrt(-(input * input - 1)) if input.dtype.kind == "c" else sqrt(1 - input * input)
+
+
+@op("elementwise", promote="float", inplace=True, aliases=("arcsin",), input=lambda g, input: g / _sine_to_cosine(input))
 def asin(xp: Any, input: Any) -> Any:
     """Angle in radians whose sine each element is.
 
@@ -68,7 +77,7 @@ def asin(xp: Any, input: Any) -> Any:
     return vectorised.arcsin(xp, input)
 
 
-@op("elementwise", promote="float", inplace=True, aliases=("arccos",), input=lambda g, input: -(g / sqrt(1 - input * input)))
+@op("elementwise", promote="float", inplace=True, aliases=("arccos",), input=lambda g, input: -(g / _sine_to_cosine(input)))
 def acos(xp: Any, input: Any) -> Any:
     """Angle in radians whose cosine each element is.
 
@@ -151,7 +160,7 @@ def tanh(xp: Any, input: Any) -> Any:
     return xp.tanh(input)
 
 
-@op("elementwise", promote="float", inplace=True, aliases=("arcsinh",), input=lambda g, input: g / sqrt(input * input + 1))
+@op("elementwise", promote="float", inplace=True, aliases=("arcsinh",), input=lambda g, input: g / sqrt(input * input - -1))
 def asinh(xp: Any, input: Any) -> Any:
     """Number whose hyperbolic sine each element is.
 
@@ -167,7 +176,7 @@ def asinh(xp: Any, input: Any) -> Any:
 
 def _acosh_slope(g: Any, input: Any) -> Any:
     """1 / sqrt(x^2 - 1), on the branch of the complex root that the value takes."""
-    return g / (sqrt(input - 1) * sqrt(input + 1) if input.dtype.kind == "c" else sqrt(input * input - 1))
+    return g / (sqrt(input - 1) * sqrt(input - -1) if input.dtype.kind == "c" else sqrt(input * input - 1))
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arccosh",), input=_acosh_slope)

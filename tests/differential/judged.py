@@ -149,6 +149,13 @@ JUDGED: list[Judged] = [
     ),
     Judged(
         ("value",),
+        "torch's slopes of asin and acos are those of the other side of their cuts",
+        line=r"\b(arc|a)(sin|cos)h?_?\(",
+        message="complex",
+        modes=("backward", "again", "forward"),
+    ),
+    Judged(
+        ("value",),
         "vmap's third row is -x: torch's negative of a real number has the imaginary part +0, and so is on the other side of a cut",
         line=r"(?s)(?=.*\+0j).*(arccosh|acosh|asinh|arcsinh|acos|asin|log|sqrt|pow|\*\*)",
         message=r"vmap: .*\n.*complex",

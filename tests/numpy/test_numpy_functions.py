@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import gradlib
 import gradlib.numpy as gnp
 from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.numpy.numpy_array import as_array
 from gradlib.numpy.registry import REFUSED, SERVED, name_of
 from tests.numpy.expressions import CALLS, FLOATS, REFUSED_CALLS, evaluated, functions_of, letters, operands
 from tests.values import host
@@ -194,3 +196,58 @@ def test_what_is_new_memory_in_numpy_is_new_here():
             if isinstance(made, (np.ndarray, gradlib.Tensor)):
                 made *= 5
             assert x.tolist() == [[1, 1, 1]] * 2
+
+
+@pytest.mark.nonfinite
+def test_at_the_edges_of_the_range() -> None:
+    x = gradlib.tensor([0.0, -0.0, -8.0], dtype="float64", requires_grad=True)
+    root = np.cbrt(x)
+    np.testing.assert_array_equal(np.signbit(host(root)), [False, True, True])
+    np.testing.assert_allclose(host(gradlib.autograd.grad(root.sum(), x)[0]), [np.inf, np.inf, 1 / 12])
+    np.testing.assert_array_equal(host(np.i0(gradlib.tensor([1e300, 0.0], dtype="float64"))), [np.inf, 1])
+    for number, exponent, dtype in [
+        (1e300, -1500, "float64"), (1e-300, 1500, "float64"), (5e-324, 2097, "float64"), (1.0, 10**6, "float64"), (0.0, 10**6, "float64"),
+        (1.7e308, -(10**6), "float64"), (-3.0, True, "float32"), (1e-4, 20, "float16"), (6e4, -30, "float16"),
+    ]:  # fmt: skip
+        made = np.ldexp(gradlib.tensor(number, dtype=dtype), exponent)
+        right = np.ldexp(np.asarray(number, dtype), exponent)
+        assert (host(made), made.dtype) == (right, right.dtype)
+    x = gradlib.tensor([2.0, -2.0, 0.5, -np.inf, np.nan], dtype="float64", requires_grad=True)
+    for made, right in zip(np.modf(x), np.modf(host(x)), strict=True):
+        np.testing.assert_array_equal(host(made), right)
+        np.testing.assert_array_equal(np.signbit(host(made))[:4], np.signbit(right)[:4])
+    assert gradlib.autograd.grad(np.modf(x)[0][:3].sum(), x)[0].tolist() == [1, 1, 1, 0, 0]
+    assert np.average(x, returned=True)[1].item() == 5
+    assert np.poly(gradlib.tensor([1.5], dtype="float16")).dtype == np.poly(np.array([1.5], "float16")).dtype
+
+
+@pytest.mark.nonfinite
+@pytest.mark.filterwarnings("ignore:Degrees of freedom")
+@pytest.mark.parametrize(("shape", "options"), [((3, 0), {}), ((3, 2), {"ddof": 4}), ((3, 2), {"fweights": [1, 0]}), ((3, 2), {"ddof": 0})])
+def test_covariances_of_too_few_observations(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    a = np.arange(float(np.prod(shape))).reshape(shape) ** 2
+    np.testing.assert_array_equal(host(np.cov(gradlib.tensor(a), **options)), np.cov(a, **options))
+
+
+@pytest.mark.host
+def test_the_derivative_of_a_polynomial_through_fewer_points_than_coefficients() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.RankWarning)
+        x, y = (gradlib.tensor(v, dtype="float64", requires_grad=True) for v in ([0.3, -1.2], [1.0, 2.0]))
+        assert gradcheck(lambda x, y: np.polyfit(x, y, 3), (x, y))
+
+
+@pytest.mark.host
+def test_the_orders_of_elements_are_numpys() -> None:
+    """In memory or by columns; also of arrays that lie neither by rows nor by columns."""
+    a = np.arange(24.0).reshape(2, 3, 4)
+    for given in (a, a.T, a.transpose(1, 0, 2), a[::-1], a[:, ::2].transpose(2, 0, 1), a[0, 0]):
+        for order in ("C", "F", "A", "K", "f", None):
+            x = gradlib.from_numpy(given)
+            np.testing.assert_array_equal(host(np.ravel(x, order)), np.ravel(given, order))
+            np.testing.assert_array_equal(host(as_array(x).flatten(order).wrapped), given.flatten(order))
+            if order != "K":
+                np.testing.assert_array_equal(host(np.reshape(x, (2, -1), order)), np.reshape(given, (2, -1), order))
+    for call in (np.ravel, lambda x, order: np.reshape(x, -1, order), lambda x, order: np.reshape(x, -1, "K")):
+        with pytest.raises(ValueError, match="order"):
+            call(x, "Q")

@@ -147,3 +147,19 @@ def test_gradients_by_an_infinite_divisor_are_zero() -> None:
     x, y = t([1 + 2j, 3j], requires_grad=True), t([math.inf, 2j], gradlib.complex64)
     (slope,) = gradlib.autograd.grad((x / y).abs().sum(), x)
     np.testing.assert_allclose(host(slope), [0, 0.5j], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "asinh", "acosh", "atanh", "log", "sqrt"])
+def test_on_a_branch_cut_the_slope_is_that_of_the_side_which_a_zeros_sign_tells(name: str) -> None:
+    """Each number stays on its side of the cut as it moves along it. torch's slopes of some of these are the other side's."""
+    function = getattr(gradlib, name)
+    along = 1j if name == "asinh" else 1
+    points = [complex(x, zero) if along == 1 else complex(zero, x) for x in (2.0, 0.5, -0.5, -2.0) for zero in (0.0, -0.0)]
+    z = t(points, gradlib.complex128, True)
+    (slope,) = gradlib.autograd.grad(function(z).sum(), z, t(1 + 0j, gradlib.complex128))
+    step = 1e-6
+    ahead, behind = z.detach().clone(), z.detach().clone()
+    for moved, by in ((ahead, step), (behind, -step)):
+        (moved.real if along == 1 else moved.imag).add_(by)  # the other part keeps the sign of its zero
+    quotient = (host(function(ahead)) - host(function(behind))) / (2 * step * along)
+    np.testing.assert_allclose(host(slope), quotient.conj(), rtol=1e-6, atol=1e-8)

@@ -69,6 +69,7 @@ def test_the_dtype_stays(dtype: str) -> None:
     a, b, v = (x.to(dtype) for x in (A, B, V))
     products = [a @ b, gradlib.mm(a, b), v @ b, v @ v, gradlib.addmm(a @ b, a, b, alpha=2), gradlib.einsum("ij,jk->ik", a, b)]
     products += [gradlib.tensordot(a, b, 1), gradlib.kron(a, v), gradlib.outer(v, v), gradlib.cross(v, v)]
+    products += [gradlib.tensordot(a[:1], b, 1), gradlib.tensordot(a, b[:, :1], ([0], [1]))]  # a sum of one factor
     assert {made.dtype.name for made in products} == {dtype}
     assert (a @ b).tolist() == (A @ B).tolist()
 
