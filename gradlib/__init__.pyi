@@ -2406,7 +2406,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: _Operand, *, out: Tensor | N
         tensor([0, 2, 0])
     """
 
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The input with the first elements of source, in order, where mask holds.
 
     Args:

@@ -1060,7 +1060,7 @@ class Methods:
     def masked_fill_(self, mask: Tensor, value: _Operand) -> Tensor:
         """``masked_fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+    def masked_scatter(self, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The input with the first elements of source, in order, where mask holds."""
 
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:

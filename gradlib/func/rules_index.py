@@ -196,6 +196,25 @@ def scattered(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (physical(level, input), values, physical(level, index), dim + 1, *rest))
 
 
+@rule("masked_scatter", "masked_scatter_backward")
+def masked_scatter(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Places behind each other in each example: those of the values that the elements where the mask holds get, or give back."""
+    input, mask, *_ = args
+    rank = max(input.ndim, mask.ndim)
+    x, marked = pad_to_rank(level, _as_row(level, input), rank), pad_to_rank(level, _as_row(level, mask), rank)
+    shape = np.broadcast_shapes(x.shape, marked.shape)
+    x, marked = (run("expand", each, shape).reshape((level.size, -1)) for each in (x, marked))
+    ranks = run("cumsum", marked, 1, None) - 1
+    if op.name == "masked_scatter":
+        values = physical(level, args[2]).reshape((level.size, -1))
+        if not values.shape[1]:
+            return run("masked_fill", x, marked, 0).reshape(shape)
+        return run("where", marked, run("take_along", values, ranks % values.shape[1], 1, True), x).reshape(shape)
+    size = math.prod(args[2])
+    line = run("put_along", x, run("where", marked, ranks, size), 1, (level.size, size + 1), True)
+    return line[:, :size].reshape((level.size, *args[2]))
+
+
 # ---- tables -------------------------------------------------------------------------------------------------------------------------
 
 

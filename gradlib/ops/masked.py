@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, placing, pointwise, scanning
-from gradlib.backend.array import device_array, is_array, namespace, on_device_of, row_major
+from gradlib.backend import dtype as dtypes, marked, placing
+from gradlib.backend.array import is_array, namespace, on_device_of, row_major, row_major_copy
+from gradlib.backend.mask import irregular_places
 from gradlib.backend.where import put_where
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import contiguous
-from gradlib.ops.create import as_element
+from gradlib.ops.create import as_element, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
-from gradlib.ops.index import index as pick, index_put_op, slice_op
+from gradlib.ops.index import index as pick, index_put_op
 from gradlib.ops.scan import cumsum
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
@@ -27,7 +28,7 @@ __all__ = ["index_fill", "masked_fill", "masked_scatter", "masked_select"]
 def _mask(name: str, mask: Any) -> Any:
     array = mask._array if type(mask) is Tensor else mask
     if type(mask) is not Tensor and not is_array(raw(mask)):
-        raise TypeError(f"{name}: mask must be a Tensor of bools, got {type(mask).__name__}")
+        raise TypeError(f"{name}(): argument 'mask' (position 2) must be Tensor, not {type(mask).__name__}")
     if array.dtype != dtypes.bool_:
         raise RuntimeError(f"{name}: expected a mask of dtype bool, got {array.dtype} of shape {list(array.shape)}; use .bool()")
     return mask
@@ -102,8 +103,23 @@ def masked_select(input: Any, mask: Any) -> Any:
     return pick(input, [mask]) if input.ndim else pick(input.reshape((1,)), [mask.reshape((1,))])
 
 
-@composite(inplace=True)
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def _matching(values: list[Any]) -> list[Any]:
+    """The operands of ``masked_scatter``, checked."""
+    input, mask, source = values
+    if getattr(mask, "dtype", None) is not dtypes.bool_:
+        _mask("masked_scatter", mask)
+    if source.dtype != input.dtype:
+        raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
+    return values
+
+
+@op(
+    "linear", promote=_matching, also=("mask",), inplace=True, complex="explicit",
+    input=lambda g, mask: where(mask, 0, g),
+    source=lambda g, mask, source_shape: masked_scatter_backward(g, mask, source_shape),
+    kernels={"out": marked.spread}, device_into=lambda input, mask, source: marked.spread(input, mask, source, True) is not None,
+)  # fmt: skip
+def masked_scatter(xp: Any, input: Any, mask: Any, source: Any) -> Any:
     """The input with the first elements of source, in order, where mask holds.
 
     Args:
@@ -116,31 +132,46 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
-    given = source._array if type(source) is Tensor else raw(source)
-    if given.dtype != (input._array if type(input) is Tensor else raw(input)).dtype:
-        raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
-    input, mask = _together(input, _mask("masked_scatter", mask))
-    array, line = mask._array if type(mask) is Tensor else raw(mask), source if len(given.shape) == 1 else source.reshape((-1,))
-    size = math.prod(given.shape)
-    if type(array) is np.ndarray:
-        count = int(np.count_nonzero(array))
-        if count > size:
-            raise RuntimeError(f"masked_scatter: source has {size} elements, fewer than the mask's {count} True")
-        if array.ndim:
-            return index_put_op(contiguous(input), line if count == size else slice_op(line, (slice(count), ...)), [mask])
-    if not size:
-        return masked_fill(input, mask, 0)
-    return where(mask, pick(line, [_ranks(mask)]), input)
+    line = source.reshape(-1)
+    if input.shape != mask.shape:
+        input, mask = _together(input, mask)
+    if xp is not np:
+        return where(mask, line[_ranks(mask) % line.size], input) if line.size else masked_fill(input, mask, 0)
+    count = int(np.count_nonzero(mask))
+    if count > line.size:
+        raise RuntimeError(f"masked_scatter: source has {line.size} elements, fewer than the mask's {count} True")
+    result = row_major_copy(input)
+    places = irregular_places(result, mask)
+    if places is None:
+        result[mask] = line[:count]
+    else:
+        result.reshape(-1)[places] = line[:count]
+    return result
+
+
+@op(
+    "linear", also=("mask",), method=False, complex="explicit", kernels={"out": marked.collected},
+    input=lambda g, input, mask: masked_scatter(zeros_like(input), mask, g),
+)  # fmt: skip
+def masked_scatter_backward(xp: Any, input: Any, mask: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of that shape whose first elements are those of input where mask holds: the adjoint of ``masked_scatter`` for its source."""
+    if mask.shape != input.shape:
+        mask = xp.broadcast_to(mask, input.shape)
+    if xp is np:
+        made = np.zeros(shape, input.dtype)
+        places = irregular_places(input, mask)
+        chosen = input[mask] if places is None else input.reshape(-1).take(places)
+        made.reshape(-1)[: chosen.size] = chosen
+        return made
+    size = math.prod(shape)
+    line = xp.zeros(size + 1, input.dtype)  # what is not marked goes to its end
+    line[where(mask, _ranks(mask), size)] = input
+    return line[:size].reshape(shape)
 
 
 def _ranks(mask: Any) -> Any:
-    """Where an element of a mask stands among those that are True, if it does; else the place of the one before, -1 for none."""
-    array = mask._array if type(mask) is Tensor else raw(mask)
-    if type(array) is device_array():  # not a logical tensor's
-        with on_device_of(array):
-            found = scanning.running("sum", array.reshape(-1), 0)
-            return pointwise.function("subtract")((cumsum(array.reshape(-1), 0) if found is None else found[0]).reshape(array.shape), 1)
-    return (cumsum(mask.reshape((-1,)), 0) - 1).reshape(mask.shape)
+    """Where an element of a raw mask stands among those that are True, if it does; else the place of the one before, -1 for none."""
+    return cumsum(mask.reshape(-1), 0).reshape(mask.shape) - 1
 
 
 def _fill_into(input: Any, dim: int, index: Any, value: Any) -> bool:

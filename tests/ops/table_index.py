@@ -9,7 +9,8 @@ import numpy as np
 
 import gradlib
 from gradlib.ops.index import index, index_add_op, index_backward, index_put_op, slice_backward, slice_op
-from gradlib.ops.scatter import reduced_at
+from gradlib.ops.masked import masked_scatter_backward
+from gradlib.ops.scatter import reduced_at, total_at
 from tests.ops.case import Case, Rng, beside, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -151,7 +152,9 @@ CASES = [
     Case("reduced_at", lambda x, s: reduced_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, "prod", True), normal((3, 2), (3, 2)),
          lambda x, s: x * np.stack([s[1], 1 + 0 * s[0], s[0] * s[2]]), complex=True),
     Case("reduced_at", lambda x, s: reduced_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, "amax", True), spread((3, 2), (3, 2)),
-         lambda x, s: np.stack([np.maximum(x[0], s[1]), x[1], np.max([x[2], s[0], s[2]], 0)])),
+         lambda x, s: np.stack([np.maximum(x[0], s[1]), x[1], np.max([x[2], s[0], s[2]], 0)]), label="amax"),
+    Case("total_at", lambda x, s: total_at(x, s, beside(x, np.stack([ROWS, ROWS], 1)), 0, "mean", False), normal((3, 2), (3, 2)),
+         lambda x, s: np.stack([s[1], x[1], (s[0] + s[2]) / 2]), complex=True),
     Case("masked_fill", lambda x, v: gradlib.masked_fill(x, beside(x, MASK), v), normal((2, 3, 4), ()),
          lambda x, v: x * ~MASK + v * MASK, complex=True),
     Case("masked_fill", lambda x, m: gradlib.masked_fill(x, m, -1.5), with_places((4,), places=MASK), lambda x, m: np.where(m, -1.5, x),
@@ -160,6 +163,10 @@ CASES = [
     Case("masked_select", gradlib.masked_select, with_places((4,), places=MASK), lambda x, m: np.tile(x, 3)[m.ravel()], label="broadcast"),
     Case("masked_scatter", lambda x, s, m: gradlib.masked_scatter(x, m, s), with_places((3, 4), (2, 4), places=MASK),
          lambda x, s, m: wrote(m)(x, s.ravel()[: m.sum()]), complex=True, dtypes=ALL),
+    Case("masked_scatter", lambda x, s, m: gradlib.masked_scatter(x, m, s), with_places((3, 4), (5, 2), places=MASK[0]),
+         lambda x, s, m: wrote(np.broadcast_to(m, x.shape))(x, s.ravel()[: 3 * m.sum()]), label="broadcast"),
+    Case("masked_scatter_backward", lambda x, m: masked_scatter_backward(x, m, (4, 3)), with_places((3, 4), places=MASK),
+         lambda x, m: np.concatenate((x[m], np.zeros(12 - m.sum()))).reshape(4, 3), complex=True, dtypes=ALL),
     Case("searchsorted", lambda s, v: gradlib.searchsorted(s, v), lambda rng: [np.arange(5.0), rng.uniform(-1, 6, (2, 3))],
          lambda s, v: np.clip(np.ceil(v), 0, 5).astype(int), differentiable=False),
     Case("searchsorted", lambda s, v: gradlib.searchsorted(s, v, right=True),
