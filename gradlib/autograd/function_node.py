@@ -18,7 +18,7 @@ from gradlib.backend.array import Array, device_index, is_array, may_leave_host,
 from gradlib.backend.dtype import is_floating_point
 from gradlib.backend.thread import call_users
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
-from gradlib.core.node import Node, Output, RemovableHandle, Version, freed, stale
+from gradlib.core.node import Node, Output, RefusingNode, RemovableHandle, Version, freed, stale
 from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
@@ -479,22 +479,7 @@ def _place(device: int | None) -> str:
     return "cpu" if device is None else f"cuda:{device}"
 
 
-class DelayedError(Node):
-    """The node of an output without a derivative: it raises when backward reaches it."""
+class DelayedError(RefusingNode):
+    """The node of an output without a derivative."""
 
-    __slots__ = ("message",)
-    single = False
-
-    def __init__(self, message: str, edges: tuple[Node | None, ...], array: Array) -> None:
-        self.seq = next_seq()
-        self.message = message
-        self.edges = edges
-        self.saved = None
-        self.shape = array.shape
-        self.dtype = array.dtype
-        self._meta = None
-
-    def run(self, g: Any) -> Any:
-        raise RuntimeError(self.message)
-
-    run_recorded = run
+    __slots__ = ()

@@ -48,6 +48,12 @@ def _opened(values: Tensors, create_graph: bool, differentiable: bool) -> Tensor
     return tuple(made)
 
 
+def _opened_inputs(inputs: Any, name: str, create_graph: bool) -> tuple[bool, Tensors]:
+    """Whether the inputs are a tuple, and the tuple, to be differentiated by."""
+    several, given = _tuple(inputs, "inputs", name)
+    return several, _opened(given, create_graph, True)
+
+
 def _closed(made: Any, create_graph: bool, several: bool) -> Any:
     """A result for the caller: detached unless ``create_graph``, and a single Tensor unless a tuple is wanted."""
     if isinstance(made, tuple):
@@ -70,6 +76,7 @@ _INDEPENDENT = {
         "The hessian of the user-provided function with respect to input {i} is independent of the input. This is not allowed in strict "
         "mode. You should ensure that your function is thrice differentiable and that the hessian depends on the inputs."
     ),
+    "row": "Output {output} of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
     "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
     "back_trick": (
         "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double backward trick to "
@@ -90,11 +97,18 @@ def _require(values: Any, stage: str, strict: bool) -> None:
             raise RuntimeError(_INDEPENDENT["back" if value is None else stage].format(i=i))
 
 
-def _filled(found: Any, like: Tensors, strict: bool, create_graph: bool, stage: str) -> Tensors:
-    """Replace missing gradients by zeros; in strict mode raise."""
+def _results(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
+    """Whether a function returns a tuple, and the tuple."""
+    many, outputs = _tuple(func(*inputs), "outputs of the user-provided function", name)
+    _require(outputs, "outputs", strict)
+    return many, outputs
+
+
+def _filled(found: Any, like: Tensors, strict: bool, create_graph: bool, stage: str, output: int = 0) -> Tensors:
+    """Replace missing gradients, those of an output, by zeros; in strict mode raise."""
     for i, g in enumerate(found):
         if strict and g is None:
-            raise RuntimeError(_INDEPENDENT[stage].format(i=i))
+            raise RuntimeError(_INDEPENDENT[stage].format(i=i, output=output))
         if strict and create_graph and not g.requires_grad:
             what = "hessian" if "double" in stage else "jacobian"
             raise RuntimeError(
@@ -139,13 +153,20 @@ def _vector(v: Any, like: Tensors, several: bool, name: str, create_graph: bool)
 
 def _number(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> Tensor:
     """The result of a function that must be a single number."""
-    several, outputs = _tuple(func(*inputs), "outputs of the user-provided function", name)
-    _require(outputs, "outputs", strict)
+    several, outputs = _results(func, inputs, name, strict)
     if several:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if outputs[0].numel() != 1:
         raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
     return outputs[0].reshape(())
+
+
+def _number_and_slopes(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> tuple[Tensor, Any]:
+    """The result of such a function, and its gradient, to be differentiated again."""
+    output = _number(func, inputs, name, strict)
+    slopes = _gradients((output,), inputs, None, True)
+    _require(slopes, "jacobian", strict)
+    return output, slopes
 
 
 # ---- products ---------------------------------------------------------------------------------------------------------------------------
@@ -169,10 +190,8 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         (tensor([1., 4.]), tensor([2., 4.]))
     """
     with enable_grad():
-        several, given = _tuple(inputs, "inputs", "vjp")
-        given = _opened(given, create_graph, True)
-        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "vjp")
-        _require(outputs, "outputs", strict)
+        several, given = _opened_inputs(inputs, "vjp", create_graph)
+        many, outputs = _results(func, given, "vjp", strict)
         vector = _vector(v, outputs, many, "vjp", create_graph)
         found = _gradients(outputs, given, vector, create_graph)
         product = _filled(found, given, strict, create_graph, "back")
@@ -194,11 +213,9 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         (tensor([1., 4.]), tensor([2., 0.]))
     """
     with enable_grad():
-        several, given = _tuple(inputs, "inputs", "jvp")
-        given = _opened(given, create_graph, True)
+        several, given = _opened_inputs(inputs, "jvp", create_graph)
         vector = _vector(v, given, several, "jvp", create_graph)
-        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "jvp")
-        _require(outputs, "outputs", strict)
+        many, outputs = _results(func, given, "jvp", strict)
         marks = tuple(zeros_like(y.detach()).want_grad() for y in outputs)
         pulled = _gradients(outputs, given, marks, True)
         _require(pulled, "back", strict)
@@ -233,12 +250,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         (tensor(9.), tensor([6., 0.]))
     """
     with enable_grad():
-        several, given = _tuple(inputs, "inputs", "vhp")
-        given = _opened(given, create_graph, True)
+        several, given = _opened_inputs(inputs, "vhp", create_graph)
         vector = _vector(v, given, several, "vhp", create_graph)
-        output = _number(func, given, "vhp", strict)
-        slopes = _gradients((output,), given, None, True)
-        _require(slopes, "jacobian", strict)
+        output, slopes = _number_and_slopes(func, given, "vhp", strict)
         found = _pulled_twice(slopes, given, vector, create_graph)
         product = _filled(found, given, strict, create_graph, "double_back")
     return _closed(output, create_graph, True), _closed(product, create_graph, several)
@@ -264,12 +278,9 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         (tensor(9.), tensor([6., 0.]))
     """
     with enable_grad():
-        several, given = _tuple(inputs, "inputs", "hvp")
-        given = _opened(given, create_graph, True)
+        several, given = _opened_inputs(inputs, "hvp", create_graph)
         vector = _vector(v, given, several, "hvp", create_graph)
-        output = _number(func, given, "hvp", strict)
-        slopes = _gradients((output,), given, None, True)
-        _require(slopes, "jacobian", strict)
+        output, slopes = _number_and_slopes(func, given, "hvp", strict)
         marks = tuple(zeros_like(x.detach()).want_grad() for x in given)
         pulled = _pulled_twice(slopes, given, marks, True)
         _require(pulled, "hessian", strict)
@@ -315,10 +326,8 @@ def jacobian(
     if strategy == "forward-mode":
         return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
     with enable_grad():
-        several, given = _tuple(inputs, "inputs", "jacobian")
-        given = _opened(given, create_graph, True)
-        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "jacobian")
-        _require(outputs, "outputs", strict)
+        several, given = _opened_inputs(inputs, "jacobian", create_graph)
+        many, outputs = _results(func, given, "jacobian", strict)
         if vectorize and strict:
             raise RuntimeError(
                 "jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set `strict=False` or "
@@ -332,27 +341,13 @@ def jacobian(
 def _row_by_row(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> list[Tensors]:
     made = []
     for i, output in enumerate(outputs):
-        rows: list[list[Tensor]] = [[] for _ in inputs]
-        for unit in _units(output):
-            found = _gradients((output,), inputs, unit, create_graph, True)
-            for k, (g, x) in enumerate(zip(found, inputs, strict=True)):
-                if g is None and strict:
-                    raise RuntimeError(
-                        f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict mode."
-                    )
-                if strict and create_graph and not g.requires_grad:
-                    raise RuntimeError(
-                        f"The jacobian of the user-provided function is independent of input {k}. This is not allowed in strict mode "
-                        "when create_graph=True."
-                    )
-                rows[k].append(zeros_like(x.detach()) if g is None else g)
+        every = (_gradients((output,), inputs, unit, create_graph, True) for unit in _units(output))
+        rows = [_filled(found, inputs, strict, create_graph, "row", i) for found in every]
         shapes = [(*output.shape, *x.shape) for x in inputs]
-        made.append(
-            tuple(
-                stack(row).reshape(shape) if row else zeros_like(x.detach()).new_zeros(shape)
-                for row, x, shape in zip(rows, inputs, shapes, strict=True)
-            )
-        )
+        if rows:
+            made.append(tuple(stack(each).reshape(shape) for each, shape in zip(zip(*rows, strict=True), shapes, strict=True)))
+        else:
+            made.append(tuple(x.detach().new_zeros(shape) for x, shape in zip(inputs, shapes, strict=True)))
     return made
 
 

@@ -6,6 +6,7 @@ the number of draws before, so that the whole state is two integers, and a captu
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -42,6 +43,7 @@ class _Locks:
             lock.release()
 
 
+_HERE = contextlib.nullcontext()
 AnyRandom = TypeVar("AnyRandom", bound="RandomStream")
 
 _made: weakref.WeakSet[RandomStream] = weakref.WeakSet()
@@ -198,7 +200,7 @@ class RandomStream:
         return draw((*shape, 2), part).view(dtype)[..., 0]
 
     def _place(self) -> Any:
-        return _here if self.device.type == "cpu" else cupy().cuda.Device(self.device.index)
+        return _HERE if self.device.type == "cpu" else cupy().cuda.Device(self.device.index)
 
 
 def first_places(keys: Array, count: int) -> Array:
@@ -206,15 +208,6 @@ def first_places(keys: Array, count: int) -> Array:
     with on_device_of(keys):
         made = sorted_lines(keys, -1, False, 0, count)
         return cupy().argsort(keys, -1)[..., :count] if made is None else made[1]
-
-
-class _Here:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exc: object) -> None: ...
-
-
-_here = _Here()
 
 
 def as_seed(seed: Any) -> int:

@@ -27,7 +27,7 @@ from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
-from gradlib.core.node import Node, Output, Version
+from gradlib.core.node import Node, Output, RefusingNode, Version
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import AccumulateGrad, Tensor, born, wrap
 from gradlib.core.views import Step, View, replay
@@ -443,36 +443,21 @@ def _remake_views(counter: Version) -> None:
             continue
         made = each._meta.view
         if made.custom and each._node is not None:
-            _follow(each, Overwritten(each._node, CUSTOM_VIEW_OVERWRITTEN))
+            _follow(each, Overwritten(CUSTOM_VIEW_OVERWRITTEN, (each._node,), each._node))
             continue
         node = made.again()._node
         if node is not None and not made.recorded:
-            node = Overwritten(node, UNRECORDED_VIEW_OVERWRITTEN)
+            node = Overwritten(UNRECORDED_VIEW_OVERWRITTEN, (node,), node)
         if each._meta.retains_grad:
             _follow(each, node)
         else:
             each._node = node
 
 
-class Overwritten(Node):
-    """The node of a view whose history was made invalid by a write to its base: backward through it is an error."""
+class Overwritten(RefusingNode):
+    """The node of a view whose history was made invalid by a write to its base."""
 
-    __slots__ = ("message",)
-    single = True
-
-    def __init__(self, made_by: Node, message: str) -> None:
-        self.message = message
-        self.seq = next_seq()
-        self.edges = (made_by,)
-        self.saved = None
-        self.shape = made_by.shape
-        self.dtype = made_by.dtype
-        self._meta = None
-
-    def run(self, g: Any) -> Any:
-        raise RuntimeError(self.message)
-
-    run_recorded = run
+    __slots__ = ()
 
 
 class CopySlices(Node):

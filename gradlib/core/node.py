@@ -319,6 +319,31 @@ class Node:
         return f"<{self.name()} object at {hex(id(self))}>"
 
 
+class RefusingNode(Node):
+    """A node through which backward is an error.
+
+    Args:
+        message: what the error says.
+        like: the array, or the node of it, of which the gradient would be.
+    """
+
+    __slots__ = ("message",)
+    single = False
+
+    def __init__(self, message: str, edges: tuple[Node | None, ...], like: Any) -> None:
+        self.message = message
+        self.seq = next_seq()
+        self.edges = edges
+        self.saved = None
+        self.shape, self.dtype = like.shape, like.dtype
+        self._meta = None
+
+    def run(self, g: Any) -> Any:
+        raise RuntimeError(self.message)
+
+    run_recorded = run
+
+
 class Output(Node):
     """Output ``index`` of a node that has several: passes its gradient on to its parent, which takes one for each output."""
 

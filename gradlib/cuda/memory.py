@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend.array import cupy, let_go
+from gradlib.backend.array import cupy
+from gradlib.backend.pinned import let_go
 from gradlib.cuda.devices import device_count, index_of, is_available
 from gradlib.cuda.graph_pools import graph_memory
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.backend.array import Namespace, device_index, is_pinned as lies_pinned, kept_for, pinned
+from gradlib.backend.array import Namespace, device_index
 from gradlib.backend.device import require_cuda
+from gradlib.backend.pinned import is_pinned as lies_pinned, kept_for, pinned
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.streams import as_stream

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import copying, dtype as dtypes, spaced
-from gradlib.backend.array import Array, Namespace, is_array, is_cupy, namespace, on_device_of, pinned
+from gradlib.backend.array import Array, Namespace, is_array, is_cupy, namespace, on_device_of
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
+from gradlib.backend.pinned import pinned
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
 from gradlib.core.op import public

@@ -14,9 +14,10 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, device_index, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.random import first_places
+from gradlib.core.compile import named
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
-from gradlib.core.op import named, op, publish
+from gradlib.core.op import op, publish
 from gradlib.core.out import takes_out
 from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap

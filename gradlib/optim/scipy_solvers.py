@@ -73,7 +73,7 @@ def minimize(
 
     nest = Nest(x0, "x0")
     objective = Differentiated(fun, nest, "the function to minimise")
-    name = _lower(method)
+    name = method.lower() if isinstance(method, str) else ""
     given: dict[str, Any] = {"fun": objective.value, "jac": _vector_function(nest, jac)}
     if jac is None and name not in _WITHOUT_GRADIENT:
         given.update(fun=objective.value_and_gradient, jac=True)
@@ -237,10 +237,6 @@ class _Dense:
 # ---- what users give, as SciPy wants it ------------------------------------------------------------------------------------------------
 
 
-def _lower(method: Any) -> str:
-    return method.lower() if isinstance(method, str) else ""
-
-
 def _is_function(value: Any) -> bool:
     """Whether a user's jac, hess or hessp is a function, and not one of SciPy's own ways to find it.
 
@@ -297,13 +293,10 @@ def _bounds(nest: Nest, bounds: Any) -> Any:
         return bounds
     found: list[tuple[Any, Any]] = []
     for (low, high), like in zip(_pairs(bounds, nest.structure), nest.tensors, strict=True):
-        ends = [np.broadcast_to(np.asarray(end, dtype=np.float64), like.shape).ravel() for end in _ends(low, high)]
+        given = -np.inf if low is None else low, np.inf if high is None else high
+        ends = [np.broadcast_to(np.asarray(end, dtype=np.float64), like.shape).ravel() for end in given]
         found += zip(*ends, strict=True)
     return found
-
-
-def _ends(low: Any, high: Any) -> tuple[Any, Any]:
-    return -np.inf if low is None else low, np.inf if high is None else high
 
 
 def _pairs(bounds: Any, structure: Structure) -> list[tuple[Any, Any]]:

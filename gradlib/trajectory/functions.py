@@ -82,6 +82,19 @@ class CliqueTensorStep:
         return jit_tensor_step_pos_clique(u_act, start_position, mask, n_mask, fd_1, fd_2, fd_3)
 
 
+def _with_own_rows(kernel: Any) -> Any:
+    """The ``apply`` of a kernel whose start rows are chosen by index, for trajectories that have one each, in their order."""
+
+    def apply(
+        u_act: Any, start_position: Any, start_velocity: Any, start_acceleration: Any, out_position: Any, out_velocity: Any,
+        out_acceleration: Any, out_jerk: Any, traj_dt: Any, out_grad_position: Any,
+    ) -> JointTrajectory:  # fmt: skip
+        start, out = (start_position, start_velocity, start_acceleration), (out_position, out_velocity, out_acceleration, out_jerk)
+        return kernel.apply(u_act, *start, None, *out, traj_dt, out_grad_position)
+
+    return staticmethod(apply)
+
+
 class CliqueTensorStepIdxKernel:
     """`step_position` with backward differences, start rows chosen by index.
 
@@ -125,15 +138,7 @@ class CliqueTensorStepKernel:
         tensor([0., 2., 4.])
     """
 
-    @staticmethod
-    def apply(
-        u_act: Any, start_position: Any, start_velocity: Any, start_acceleration: Any, out_position: Any, out_velocity: Any,
-        out_acceleration: Any, out_jerk: Any, traj_dt: Any, out_grad_position: Any,
-    ) -> JointTrajectory:  # fmt: skip
-        return CliqueTensorStepIdxKernel.apply(
-            u_act, start_position, start_velocity, start_acceleration, None, out_position, out_velocity, out_acceleration, out_jerk,
-            traj_dt, out_grad_position,
-        )  # fmt: skip
+    apply = _with_own_rows(CliqueTensorStepIdxKernel)
 
 
 class CliqueTensorStepIdxCentralDifferenceKernel:
@@ -177,15 +182,7 @@ class CliqueTensorStepCentralDifferenceKernel:
         tensor([0., 0., 1., 1., 1., 1.])
     """
 
-    @staticmethod
-    def apply(
-        u_act: Any, start_position: Any, start_velocity: Any, start_acceleration: Any, out_position: Any, out_velocity: Any,
-        out_acceleration: Any, out_jerk: Any, traj_dt: Any, out_grad_position: Any,
-    ) -> JointTrajectory:  # fmt: skip
-        return CliqueTensorStepIdxCentralDifferenceKernel.apply(
-            u_act, start_position, start_velocity, start_acceleration, None, out_position, out_velocity, out_acceleration, out_jerk,
-            traj_dt, out_grad_position,
-        )  # fmt: skip
+    apply = _with_own_rows(CliqueTensorStepIdxCentralDifferenceKernel)
 
 
 class CliqueTensorStepCoalesceKernel:
@@ -253,12 +250,4 @@ class AccelerationTensorStepKernel:
         tensor([0.0000, 0.5000, 2.0000])
     """
 
-    @staticmethod
-    def apply(
-        u_act: Any, start_position: Any, start_velocity: Any, start_acceleration: Any, out_position: Any, out_velocity: Any,
-        out_acceleration: Any, out_jerk: Any, traj_dt: Any, out_grad_position: Any,
-    ) -> JointTrajectory:  # fmt: skip
-        return AccelerationTensorStepIdxKernel.apply(
-            u_act, start_position, start_velocity, start_acceleration, None, out_position, out_velocity, out_acceleration, out_jerk,
-            traj_dt, out_grad_position,
-        )  # fmt: skip
+    apply = _with_own_rows(AccelerationTensorStepIdxKernel)

@@ -11,6 +11,7 @@ import pytest
 import gradlib
 from gradlib.backend import array as arrays
 from gradlib.backend.array import address, broadcast_to, device_index, is_dense, is_view_of, rows, strided
+from gradlib.backend.pinned import from_pinned, pinned_copy
 from tests.values import host
 
 Make = Callable[[tuple[int, ...], str], Any]
@@ -122,9 +123,9 @@ def test_moves_between_host_and_devices(make: Make) -> None:
 @pytest.mark.parametrize("order", [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[:0]])
 def test_through_pinned_memory(make: Make, order: Callable[[Any], Any]) -> None:
     array = order(make((2, 3), "float32") + 2)
-    pinned = arrays.pinned_copy(array)
+    pinned = pinned_copy(array)
     array[...] = 5
-    back = arrays.from_pinned(pinned, device_index(array))
+    back = from_pinned(pinned, device_index(array))
     assert isinstance(pinned, np.ndarray)
     assert device_index(back) == device_index(array)
     np.testing.assert_array_equal(host(back), np.full(array.shape, 2, "float32"))

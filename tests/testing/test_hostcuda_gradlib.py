@@ -11,7 +11,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import Function
-from gradlib.backend.array import from_pinned, pinned_copy
+from gradlib.backend.pinned import from_pinned, pinned_copy
 from gradlib.cuda.launch import launch
 from gradlib.testing import hostcuda
 from tests.cuda.test_launch import gather

@@ -101,7 +101,7 @@ class _Primitive(Function):
         argnums = call.argnums(ctx.needs_input_grad[1:])
         args, ans = call.args(saved[: ctx.count]), call.ans(saved[ctx.count :])
         g = call.ans(_given(deeper, [each.conj() if each.is_complex() else each for each in cotangents]))
-        found = list(_vjp_of(call, argnums)(argnums, ans, args, call.kwargs)(g))
+        found = list(_rule_of(call, argnums, "vjp")(argnums, ans, args, call.kwargs)(g))
         by_leaf: dict[int, Any] = {}
         for number, value in zip(argnums, found, strict=True):
             by_leaf |= call.leaves_of(number, value)
@@ -117,7 +117,7 @@ class _Primitive(Function):
         argnums = call.argnums([each is not None for each in tangents])
         args, ans = call.args(saved[: ctx.count]), call.ans(saved[ctx.count :])
         full = call.args([zeros_of(x) if t is None else t for x, t in zip(saved, tangents, strict=False)])
-        moved = _jvp_of(call, argnums)(argnums, [full[number] for number in argnums], ans, args, call.kwargs)
+        moved = _rule_of(call, argnums, "jvp")(argnums, [full[number] for number in argnums], ans, args, call.kwargs)
         found = [each for each, kept in zip(flatten(moved)[0], call.value, strict=True) if kept is None]
         return tuple([_fitted(each, like) for each, like in zip(found, saved[ctx.count :], strict=True)])
 
@@ -146,17 +146,12 @@ def _fitted(value: Any, like: Tensor) -> Tensor:
     return g.to(dtype=like.dtype, device=like.device)
 
 
-def _vjp_of(call: _Call, argnums: Sequence[int]) -> Callable[..., Any]:
-    rule = _vjps.get(_raw(call.function))
+def _rule_of(call: _Call, argnums: Sequence[int], kind: str) -> Callable[..., Any]:
+    """What was given for a primitive's derivative. ``kind``: "vjp" or "jvp"."""
+    rule = (_vjps if kind == "vjp" else _jvps).get(_raw(call.function))
     if rule is None:
-        raise NotImplementedError(f"VJP of {_name(call.function)} wrt argnums {tuple(argnums)} not defined; define it with defvjp")
-    return rule
-
-
-def _jvp_of(call: _Call, argnums: Sequence[int]) -> Callable[..., Any]:
-    rule = _jvps.get(_raw(call.function))
-    if rule is None:
-        raise NotImplementedError(f"JVP of {_name(call.function)} wrt argnums {tuple(argnums)} not defined; define it with defjvp")
+        message = f"{kind.upper()} of {_name(call.function)} wrt argnums {tuple(argnums)} not defined; define it with def{kind}"
+        raise NotImplementedError(message)
     return rule
 
 

@@ -77,11 +77,9 @@ def as_value(tensor: Any) -> Any:
 
 def returned(value: Any, traced: bool) -> Any:
     """A nest of results as its caller gets it."""
-    return map_leaves(as_array if _state.depth else _itself, value) if traced else map_leaves(as_value, value)
-
-
-def _itself(value: Any) -> Any:
-    return value
+    if not traced:
+        return map_leaves(as_value, value)
+    return map_leaves(as_array, value) if _state.depth else value
 
 
 class Recorded:
