@@ -5,81 +5,146 @@ As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
 
 LONGEST = 4096
-"""The most rows of which one warp makes the sum."""
+"""The most rows of which one block makes the sum."""
 _MODES = {"none": 0, "sum": 1, "mean": 2}
 
 
 def source(char: str) -> str:
-    """The kernels for scores of a dtype, of half types in float32.
+    """The kernels for scores of a dtype, (N, C, inner), of half types in float32.
 
     ``reduced``: minus the sum, or where ``mode`` is 2 the mean, of each row's score of its class, rows of the class ``ignore`` apart.
     ``each``: minus the score of each row's class. ``spread``: the gradient by the scores for that of either, g.
 
-    A class is called ``indices`` and their number ``adim``, as in CuPy's kernels, by which hostcuda finds classes outside.
+    Of each row ``keep`` times the score of its class counts, and ``part`` times those of all classes; w, if not null, is what a class
+    counts. A class is called ``indices`` and their number ``adim``, as in CuPy's kernels, by which hostcuda finds classes outside.
     """
     ctype = CTYPES[char]
     computed = ctype if char in WHOLE else "float"
-    of_row = "        const long long indices = classes[k];\n        long long at = indices % adim;\n        if (at < 0) at += adim;\n"
-    head = f'extern "C" __global__ void gradlib_{{}}(const {ctype}* x, const long long* classes, {ctype}* z, long long adim,\n'
-    head += "    long long ignore, unsigned mode, unsigned rows, unsigned n) {{\n"
-    entered = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-    return (
-        HEADERS.get(char, "")
-        + head.format("reduced")
-        + f"    {computed} s = 0;\n    unsigned count = 0;\n    for (unsigned k = threadIdx.x; k < rows; k += 32) {{\n"
-        "        if (classes[k] == ignore) continue;\n"
-        f"{of_row}        s -= ({computed})x[k * adim + at];\n        count++;\n    }}\n"
-        "    for (int bits = 16; bits; bits /= 2) {\n        s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
-        "        count += __shfl_xor_sync(0xffffffffu, count, bits);\n    }\n"
-        f"    if (threadIdx.x == 0) z[0] = ({ctype})(mode == 2 ? s / count : s);\n}}\n"
-        + head.format("each")
-        + f"{entered}    const unsigned k = i;\n    if (classes[k] == ignore) {{\n        z[k] = ({ctype})0;\n        return;\n    }}\n"
-        f"    {{\n{of_row}        z[k] = ({ctype})(-({computed})x[k * adim + at]);\n    }}\n}}\n"
-        + head.format("spread")
-        + f"{entered}    const unsigned k = i / (unsigned)adim;\n    {computed} made = 0;\n    if (classes[k] != ignore) {{\n{of_row}"
-        f"        if (at == i % (unsigned)adim) made = -({computed})x[mode ? 0 : k];\n    }}\n"
-        "    if (made != 0 && mode == 2) {\n        unsigned count = 0;\n"
-        "        for (unsigned other = 0; other < rows; other++) count += classes[other] != ignore;\n        made /= count;\n    }\n"
-        f"    z[i] = ({ctype})made;\n}}\n"
+    head = (
+        f'extern "C" __global__ void gradlib_{{}}(const {ctype}* x, const long long* classes, const {ctype}* w, {ctype}* z,\n'
+        "    long long adim, long long ignore, unsigned mode, unsigned rows, unsigned inner, T keep, T part, unsigned n) {{\n"
     )
+    entered = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
+    return f"""{HEADERS.get(char, "")}typedef {computed} T;
+__device__ long long class_of(long long indices, long long adim) {{
+    long long at = indices % adim;
+    return at < 0 ? at + adim : at;
+}}
+// What class c of a row counts.
+__device__ T weight(const {ctype}* w, long long c) {{ return w ? (T)w[c] : (T)1; }}
+__device__ T sum_of_warp(T s) {{
+    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    return s;
+}}
+// Of all threads of a block, for all of them.
+__device__ T sum_of_block(T s) {{
+    __shared__ T parts[32];
+    s = sum_of_warp(s);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
+    __syncthreads();
+    s = sum_of_warp(threadIdx.x % 32 < blockDim.x / 32 ? parts[threadIdx.x % 32] : 0);
+    __syncthreads();
+    return s;
+}}
+// What the rows count together, in which every thread of a block takes part.
+__device__ T counted(const long long* classes, const {ctype}* w, long long adim, long long ignore, unsigned rows) {{
+    T s = 0;
+    for (unsigned k = threadIdx.x; k < rows; k += blockDim.x)
+        if (classes[k] != ignore) s += weight(w, class_of(classes[k], adim));
+    return sum_of_block(s);
+}}
+{head.format("reduced")}    T s = 0;  // a thread has a row, or a warp if all its scores count
+    const unsigned width = part != 0 ? 32 : 1, lane = threadIdx.x % width;
+    for (unsigned k = threadIdx.x / width; k < rows; k += blockDim.x / width) {{
+        if (classes[k] == ignore) continue;
+        const {ctype}* const row = x + k / inner * adim * inner + k % inner;
+        const long long own = class_of(classes[k], adim);
+        if (lane == 0) s -= keep * weight(w, own) * (T)row[own * inner];
+        if (part != 0)
+            for (long long c = lane; c < adim; c += width) s -= part * weight(w, c) * (T)row[c * inner];
+    }}
+    s = sum_of_block(s);
+    if (mode == 2) s /= counted(classes, w, adim, ignore, rows);
+    if (threadIdx.x == 0) z[0] = ({ctype})s;
+}}
+{head.format("each")}{entered}    if (i >= n) return;
+    T s = 0;
+    if (classes[i] != ignore) {{
+        const {ctype}* const row = x + i / inner * adim * inner + i % inner;
+        const long long own = class_of(classes[i], adim);
+        s = -(keep * weight(w, own) * (T)row[own * inner]);
+        if (part != 0)
+            for (long long c = 0; c < adim; c++) s -= part * weight(w, c) * (T)row[c * inner];
+    }}
+    z[i] = ({ctype})s;
+}}
+{head.format("spread")}{entered}    const T by = mode == 2 ? counted(classes, w, adim, ignore, rows) : (T)1;
+    if (i >= n) return;
+    const unsigned c = i / inner % (unsigned)adim, k = i / inner / (unsigned)adim * inner + i % inner;
+    T made = 0;
+    if (classes[k] != ignore) {{
+        const bool own = class_of(classes[k], adim) == c;
+        if (own || part != 0) made = -(T)x[mode ? 0 : k] * ((own ? keep : (T)0) + part) * weight(w, c) / by;
+    }}
+    z[i] = ({ctype})made;
+}}
+"""
 
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel("PPPqqIII", kernel_of(source, char, name=name))
+    number = NUMBERS[char]
+    return Kernel(f"PPPPqqIII{number}{number}I", kernel_of(source, char, name=name))
 
 
-def _is_served(x: Any, classes: Any) -> bool:
-    if type(x) is not type(classes) or classes.dtype.char != "l" or x.dtype.char not in CTYPES:
-        return False
-    alike = x._c_contiguous and classes._c_contiguous and classes.data.device_id == x.data.device_id
-    return alike and classes.ndim == 1 and 0 < classes.size <= LONGEST
-
-
-def loss(input: Array, target: Array, ignore: int, reduction: str) -> Array | None:
-    """``nll_loss`` of (N, C) scores and (N,) classes that all count the same; None where no kernel serves it."""
-    if input.ndim != 2 or not input.size or not _is_served(input, target):
+def _plan(x: Any, classes: Any, w: Any, shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """The number of classes and the elements behind them, for scores of a shape; None where no kernel serves it."""
+    if type(x) is not type(classes) or classes.dtype.char != "l" or x.dtype.char not in CTYPES or not shape:
         return None
-    (rows, size), data = input.shape, input.data
-    whole = reduction != "none"
-    out = type(input)(() if whole else rows, input.dtype)
-    values = (data.ptr, target.data.ptr, out.data.ptr, size, ignore, _MODES[reduction], rows, rows)
-    kernel = _kernel("reduced" if whole else "each", input.dtype.char)
-    return out if kernel.run(data.device_id, 32 if whole else rows, 32 if whole else THREADS, *values) else None
+    device, size = x.data.device_id, classes.size
+    if not (x._c_contiguous and classes._c_contiguous and classes.data.device_id == device and 0 < size <= LONGEST):
+        return None
+    dim = 0 if len(shape) == 1 else 1
+    if not 0 < size * shape[dim] <= MOST or classes.shape != (*shape[:dim], *shape[dim + 1 :]):
+        return None
+    if w is not None and not (w.dtype is x.dtype and w._c_contiguous and w.shape == shape[dim : dim + 1] and w.data.device_id == device):
+        return None
+    return shape[dim], math.prod(shape[2:])
 
 
-def loss_gradient(g: Array, target: Array, ignore: int, reduction: str, shape: tuple[int, ...]) -> Array | None:
+def loss(input: Array, target: Array, weight: Array | None, ignore: int, reduction: str, smoothing: float = 0.0) -> Array | None:
+    """``nll_loss`` of (N, C, ...) or (C,) scores, of smoothed labels where asked; None where no kernel serves it."""
+    if (plan := _plan(input, target, weight, input.shape)) is None:
+        return None
+    size, inner = plan
+    rows, data, w = target.size, input.data, 0 if weight is None else weight.data.ptr
+    numbers = (size, ignore, _MODES[reduction], rows, inner, 1 - smoothing, smoothing / size, rows)
+    if reduction == "none":
+        out, name, threads, block = type(input)(target.shape, input.dtype), "each", rows, THREADS
+    else:
+        threads = block = min(-(-rows * (32 if smoothing else 1) // 32) * 32, 1024)
+        out, name = type(input)((), input.dtype), "reduced"
+    made = _kernel(name, input.dtype.char).run(data.device_id, threads, block, data.ptr, target.data.ptr, w, out.data.ptr, *numbers)
+    return out if made else None
+
+
+def loss_gradient(
+    g: Array, target: Array, weight: Array | None, ignore: int, reduction: str, shape: tuple[int, ...], smoothing: float = 0.0
+) -> Array | None:
     """The gradient by the scores, of a shape, for that of ``loss``; None where no kernel serves it."""
-    if len(shape) != 2 or not _is_served(g, target) or not 0 < (n := shape[0] * shape[1]) <= MOST:
+    if (plan := _plan(g, target, weight, shape)) is None:
         return None
-    out, data = type(g)(shape, g.dtype), g.data
-    values = (data.ptr, target.data.ptr, out.data.ptr, shape[1], ignore, _MODES[reduction], shape[0], n)
-    return out if _kernel("spread", g.dtype.char).run(data.device_id, n, THREADS, *values) else None
+    size, inner = plan
+    out, rows, w, data = type(g)(shape, g.dtype), target.size, 0 if weight is None else weight.data.ptr, g.data
+    numbers = (size, ignore, _MODES[reduction], rows, inner, 1 - smoothing, smoothing / size, n := out.size)
+    made = _kernel("spread", g.dtype.char).run(data.device_id, n, THREADS, data.ptr, target.data.ptr, w, out.data.ptr, *numbers)
+    return out if made else None

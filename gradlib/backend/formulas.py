@@ -42,6 +42,7 @@ FORMULAS = {
     "log_sigmoid": ("x", "min(x, T(0)) - log1p(exp(-fabs(x)))"),
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
+    "share_slope": ("g x a b c", "(x * a + b) * (-g / c)"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
     "squared_slope": ("g x y c", "(x - y) * (g * c)"),
@@ -52,6 +53,7 @@ FORMULAS = {
 SUMS = {
     "absolute": ("x y", "fabs(x - y)"),
     "product": ("x y", "x * y"),
+    "shares": ("x y a b", "-(x * (y * a + b))"),
     "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return (size - near * T(0.5)) * near; }()"),
     "squared": ("x y", "(x - y) * (x - y)"),
 }
@@ -198,8 +200,11 @@ def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1) -> Arr
     char = dtype.char
     if char not in CTYPES or y.dtype is not dtype or x.shape != y.shape or not 0 < n <= LONGEST or y.data.device_id != data.device_id:
         return None
-    if not (x._c_contiguous and y._c_contiguous and 0 < by < _FINITE and all(-_FINITE < each < _FINITE for each in numbers)):
+    if not (x._c_contiguous and y._c_contiguous and 0 < by < _FINITE):
         return None
+    for each in numbers:
+        if not -_FINITE < each < _FINITE:
+            return None
     out, block = type(x)((), dtype), min(1024, -(-n // 32) * 32)
     values = (data.ptr, y.data.ptr, *numbers, out.data.ptr, by, n)
     return out if _sum_kernel(name, char).run(data.device_id, block, block, *values) else None

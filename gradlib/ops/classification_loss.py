@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import classes as classes_on_device, dtype as dtypes, vectorised
+from gradlib.backend import classes as classes_on_device, dtype as dtypes, formulas, vectorised
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
 from gradlib.backend.reducing import largest
 from gradlib.core.compile import named
+from gradlib.core.modes import global_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
@@ -56,6 +57,7 @@ def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ign
     input=lambda g, target, weight, ignore_index, reduction, input_shape: (
         to_classes(g, target, weight, ignore_index, reduction, input_shape)
     ),
+    kernels={"out": classes_on_device.loss, "input": classes_on_device.loss_gradient},
 )  # fmt: skip
 def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """Minus the input at each target's class, weighted and reduced."""
@@ -66,8 +68,6 @@ def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
             raise IndexError(f"nll_loss: target out of bounds: the input of shape {list(input.shape)} has no classes")
         size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
         input = xp.zeros((*input.shape[:dim], 1, *input.shape[dim + 1 :]), input.dtype)
-    if xp is not np and weight is None and (made := classes_on_device.loss(input, target, ignore_index, reduction)) is not None:
-        return made
     if _plain(xp, input, target, weight, ignore_index, size):
         picked = input[(positions(target.size, 0), target)[-input.ndim :]]
         if reduction == "none":
@@ -87,16 +87,13 @@ def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
 @op(
     "linear", also=("target", "weight"), method=False, complex="none",
     input=lambda g, target, weight, ignore_index, reduction: nll_loss_op(g, target, weight, ignore_index, reduction),
+    kernels={"out": classes_on_device.loss_gradient, "input": classes_on_device.loss},
 )  # fmt: skip
 def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
     """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
     dim = 0 if len(shape) == 1 else 1
     if not shape[dim]:
         return xp.zeros(shape, input.dtype)
-    if xp is not np and weight is None:
-        found = classes_on_device.loss_gradient(input, target, ignore_index, reduction, shape)
-        if found is not None:
-            return found
     if _plain(xp, input, target, weight, ignore_index, shape[dim]) and len(shape) <= 2:
         made = xp.zeros(shape, input.dtype)
         made[(positions(target.size, 0), target)[-len(shape) :]] = -input / target.size if reduction == "mean" else -input
@@ -127,14 +124,16 @@ def _check_classes(input: Any, shape: tuple[int, ...], target: Any, given: tuple
 
 
 def _check_weight(input: Any, weight: Any, dim: int) -> None:
-    if tuple(weight.shape) != (input.shape[dim],):
+    of = input._array if type(input) is Tensor else raw(input)
+    if (weight._array if type(weight) is Tensor else raw(weight)).shape != of.shape[dim : dim + 1]:
         raise RuntimeError(
             f"weight tensor should be defined either for all {input.shape[dim]} classes or no classes but got weight tensor of shape: "
             f"{list(weight.shape)}"
         )
     if weight.dtype != input.dtype:
         raise RuntimeError(f"expected weight of the input's dtype {input.dtype} but found {weight.dtype}")
-    _no_gradient("nll_loss", "weight", weight)
+    if isinstance(weight, Tensor) and weight._node is not None:
+        _no_gradient("nll_loss", "weight", weight)
 
 
 def _no_gradient(function: str, name: str, value: Any) -> None:
@@ -172,7 +171,8 @@ def nll_loss(
         tensor(2.)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    shape, given = raw(input).shape, raw(target).shape
+    shape = (input._array if type(input) is Tensor else raw(input)).shape
+    given = (target._array if type(target) is Tensor else raw(target)).shape
     if len(shape) == 1 and given == (1,):
         target, given = target.reshape(()), ()
     _check_classes(input, shape, target, given, weight)
@@ -206,7 +206,8 @@ def cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    shape, given = raw(input).shape, raw(target).shape
+    shape = (input._array if type(input) is Tensor else raw(input)).shape
+    given = (target._array if type(target) is Tensor else raw(target)).shape
     if not shape:
         raise IndexError("cross_entropy: Dimension specified as 1 but the input has no dimensions; give (N, C) or (C,)")
     dim = 0 if len(shape) == 1 else 1
@@ -221,11 +222,70 @@ def cross_entropy(
     ):  # fmt: skip
         return _of_labels(input, target, reduction)[0]
     scores = log_softmax(input, dim)
-    loss = nll_loss_op(scores, target, weight, ignore_index, reduction)
     if not label_smoothing:
-        return loss
+        return nll_loss_op(scores, target, weight, ignore_index, reduction)
+    if type(scores) is type(target) is Tensor and type(scores._array) is not np.ndarray and (weight is None or type(weight) is Tensor):
+        return _of_smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
+    return _smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _smoothed(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
+    """The loss of targets of which a part is shared equally by all classes."""
     spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
-    return loss * (1 - label_smoothing) + spread_out * _part(label_smoothing, shape[dim])
+    loss = nll_loss_op(scores, target, weight, ignore_index, reduction)
+    return loss * (1 - smoothing) + spread_out * _part(smoothing, scores.shape[_class_dim(scores)])
+
+
+def _shared_out(g: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...], smoothing: float) -> Any:
+    """The transpose of ``_smoothed``: the gradient by scores of a shape."""
+    dim = 0 if len(shape) == 1 else 1
+    counts = target != ignore_index
+    each = counts.to(g.dtype) if isinstance(counts, Tensor) else counts.astype(g.dtype)
+    if reduction == "mean":
+        each = each / sum(each if weight is None else pick(weight, [target * counts]) * each)
+    each = (g * each).reshape((*shape[:dim], 1, *shape[dim + 1 :]))
+    by_class = 1 if weight is None else weight.reshape((-1, *[1] * (len(shape) - dim - 1)))
+    own = to_classes(g, target, weight, ignore_index, reduction, shape)
+    return own * (1 - smoothing) - each * by_class * _part(smoothing, shape[dim])
+
+
+def _smoothed_slope(
+    g: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float, input_shape: tuple[int, ...]
+) -> Any:
+    spread_out = _shared_out if global_state.active else from_smoothed  # whose parts have batching rules
+    return spread_out(g, target, weight, ignore_index, reduction, input_shape, smoothing)
+
+
+def _smoothed_slope_on_device(
+    g: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float, input_shape: tuple[int, ...]
+) -> Any:
+    return classes_on_device.loss_gradient(g, target, weight, ignore_index, reduction, input_shape, smoothing)
+
+
+@op(
+    "linear", also=("target", "weight"), method=False, complex="none", input=_smoothed_slope,
+    kernels={"out": classes_on_device.loss, "input": _smoothed_slope_on_device},
+)  # fmt: skip
+def smoothed_loss(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
+    """``_smoothed`` as one operation, for a device."""
+    return _smoothed(input, target, weight, ignore_index, reduction, smoothing)
+
+
+_of_smoothed = named(smoothed_loss, "nll_loss")
+
+
+@op(
+    "linear", also=("target", "weight"), method=False, complex="none",
+    input=lambda g, target, weight, ignore_index, reduction, smoothing: (
+        (_smoothed if global_state.active else smoothed_loss)(g, target, weight, ignore_index, reduction, smoothing)
+    ),
+    kernels={"out": classes_on_device.loss_gradient},
+)  # fmt: skip
+def from_smoothed(
+    xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...], smoothing: float
+) -> Any:
+    """``_shared_out`` as one operation, for a device."""
+    return _shared_out(input, target, weight, ignore_index, reduction, shape, smoothing)
 
 
 def _scores_slope(g: Any, target: Any, grown: Any, added: Any, reduction: str) -> Any:
@@ -282,13 +342,61 @@ def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, re
     return sum(loss) / sum(shares if weight is None or not weight.shape[0] else pick(weight, [target * counts]) * shares)
 
 
+def _share_numbers(shape: tuple[int, ...], reduction: str, smoothing: float) -> tuple[float, float, int]:
+    """What the probability of a class is multiplied by, what is added to it, and what the sum is divided by."""
+    size = shape[0 if len(shape) == 1 else 1]
+    return 1 - smoothing, smoothing / size, math.prod(shape) // size if reduction == "mean" else 1
+
+
+def _share_slope(g: Any, target: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
+    keep, part, by = _share_numbers(input_shape, reduction, smoothing)
+    return (target * keep + part) * (-g / by)
+
+
+def _share_slope_of_target(g: Any, input: Any, reduction: str, smoothing: float) -> Any:
+    keep, _, by = _share_numbers(input.shape, reduction, smoothing)
+    return input * (g * (-keep / by))
+
+
+def _share_slope_on_device(g: Any, target: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
+    return formula("share_slope")(g, target, *_share_numbers(input_shape, reduction, smoothing))
+
+
+def _shares_on_device(input: Any, target: Any, reduction: str, smoothing: float) -> Any:
+    keep, part, by = _share_numbers(input.shape, reduction, smoothing)
+    return formulas.summed("shares", input, target, keep, part, by=by)
+
+
+@op(
+    "other", method=False, complex="none", input=_share_slope, target=_share_slope_of_target,
+    kernels={"out": _shares_on_device, "input": _share_slope_on_device},
+)  # fmt: skip
+def loss_of_shares(xp: Namespace, input: Any, target: Any, reduction: str, smoothing: float) -> Any:
+    """Minus the sum or mean of scores times probabilities for every class, for a device."""
+    keep, part, by = _share_numbers(input.shape, reduction, smoothing)
+    return back(-total(xp, input * (target * keep + part), None, False) / by, input.dtype)
+
+
+_of_shares = named(loss_of_shares, "cross_entropy")
+
+
+def _are_plain_on_device(scores: Any, target: Any) -> bool:
+    """Whether these are Tensors on a device, of one dtype and not empty: the loss of them is one operation."""
+    if type(scores) is not Tensor or type(target) is not Tensor:
+        return False
+    a, b = scores._array, target._array
+    return type(a) is type(b) is not np.ndarray and a.dtype is b.dtype and a.size > 0
+
+
 def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
     """The cross entropy of probabilities for every class."""
-    if not dtypes.is_floating_point(target.dtype):
+    if target.dtype.kind != "f" and not dtypes.is_floating_point(target.dtype):
         raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     dim = _class_dim(scores)
+    if weight is None and reduction != "none" and _are_plain_on_device(scores, target):
+        return _of_shares(scores, target, reduction, smoothing)
     if weight is not None:
         _check_weight(scores, weight, dim)
     if smoothing:

@@ -303,8 +303,12 @@ def total_at(
 
 
 @op(
-    "other", also=("index",), method=False, node="scatter_reduce",
-    input=_element_rule, src=_value_rule,
+    "other",
+    also=("index",),
+    method=False,
+    node="scatter_reduce",
+    input=_element_rule,
+    src=_value_rule,
     kernels={"out": folding.folded, "input": partial(folding.slope, "input"), "src": partial(folding.slope, "src")},
 )
 def reduced_at(xp: Any, input: Any, src: Any, index: Any, dim: int, reduce: str, include_self: bool, into: bool = False) -> Any:

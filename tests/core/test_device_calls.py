@@ -89,6 +89,10 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "huber_loss": lambda x, y, **_: F.huber_loss(x, y, delta=2.0),
     "binary_cross_entropy_with_logits": lambda x, y, **_: F.binary_cross_entropy_with_logits(x, y),
     "cross_entropy": lambda w, v, **_: F.cross_entropy(w, v), "nll_loss": lambda w, v, **_: F.nll_loss(w, v),
+    "cross_entropy, smoothed": lambda w, v, **_: F.cross_entropy(w, v, label_smoothing=0.1),
+    "cross_entropy, weights": lambda x, n, r, **_: F.cross_entropy(x, n, r, label_smoothing=0.1),
+    "cross_entropy, ignored": lambda x, n, **_: F.cross_entropy(x, n, ignore_index=1, reduction="sum"),
+    "cross_entropy, probabilities": lambda x, y, **_: F.cross_entropy(x, y), "nll_loss, weights": lambda x, n, r, **_: F.nll_loss(x, n, r),
     "trapezoid": lambda x, **_: gradlib.trapezoid(x),
     "cdist": lambda x, y, **_: gradlib.cdist(x, y),
     "cdist, 1": lambda x, y, **_: gradlib.cdist(x, y, 1.0), "equal": lambda x, y, **_: gradlib.equal(x, y),
@@ -173,6 +177,7 @@ def operands() -> dict[str, Any]:
         "v": gradlib.arange(64, device="cuda"),
         "e": gradlib.rand(4, 8, device="cuda"),
         "j": places.clone(),
+        "n": gradlib.arange(4, device="cuda"),
     }
 
 
