@@ -249,7 +249,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),
         "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),
     }
-    for name, options in {"Adam": {}, "SGD": {"momentum": 0.9}, "AdamW": {}}.items():
+    stepped = {"Adam": {}, "SGD": {"momentum": 0.9}, "AdamW": {}, "NAdam": {}, "RAdam": {}, "ASGD": {}, "Rprop": {}}
+    for name, options in stepped.items():
         held = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
         for each in held:
             each.grad = gradlib.ones(8, device="cuda")

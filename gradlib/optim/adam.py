@@ -113,12 +113,9 @@ class Adam(Optimizer):
         if type(self)._update is not Adam._update or group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:
             return None
         b1, b2 = group["betas"]
-        k, decay, lr = state["step"] + 1, float(group["weight_decay"]), float(group["lr"])
-        decoupled = group["decoupled_weight_decay"]
-        shrink = 1 - lr * decay if decoupled and decay else 1.0
-        numbers = (1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], lr / (1 - b1**k))
-        given = (-1.0 if group["maximize"] else 1.0, shrink, 0.0 if decoupled else decay)
-        return Rule("adam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), (*given, *numbers))
+        k = state["step"] + 1
+        numbers = (1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], float(group["lr"]) / (1 - b1**k))
+        return Rule("adam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), (*fused.shrinking(group), *numbers))
 
 
 class AdamW(Adam):

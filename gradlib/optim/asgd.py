@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim import fused
 from gradlib.optim.capturable import changed, counted, factor, number, rate
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
 
 
@@ -74,3 +76,10 @@ class ASGD(Optimizer):
         behind = k - group["t0"]
         changed(state, "mu", 1 / (namespace(p).maximum(1, behind) if group["capturable"] else max(1, behind)))
         put(value, p)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not ASGD._update or not fused.is_plain(state, group, 4):
+            return None
+        k, eta, lr, lambd = state["step"] + 1, state["eta"], float(group["lr"]), group["lambd"]
+        after = {"eta": lr / (1 + lambd * lr * k) ** group["alpha"], "mu": 1 / max(1, k - group["t0"])}
+        return Rule("asgd", (state["ax"]._array,), (*fused.given(group), 1 - lambd * eta, eta, state["mu"]), after)

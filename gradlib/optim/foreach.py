@@ -77,10 +77,9 @@ class Joined:
         if not isinstance(self.values[0]._array, np.ndarray):
             told = rule(self.state, group)
             if told is not None and fused.step(self.values, self.ends, told):
-                if "step" in self.state:
-                    self.state["step"] += 1
-                    for state in self.states:
-                        state["step"] = self.state["step"]
+                after = {"step": self.state["step"] + 1, **told.after} if "step" in self.state else told.after
+                for state in (self.state, *self.states) if after else ():
+                    state.update(after)
                 return
         all_together = self._joined([value._array for value in self.values])
         gradient = self._joined([_gradient(value) for value in self.values])._array

@@ -8,7 +8,8 @@ dtype, rates and counts that are kept on the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array, cupy
@@ -23,11 +24,13 @@ class Rule(NamedTuple):
 
     Attributes:
         kernel: its name. state: the joined arrays that it reads and writes. numbers: the others of its arguments, in its order.
+        after: the numbers of the state behind the step, but its count.
     """
 
     kernel: str
     state: tuple[Array, ...]
     numbers: tuple[float, ...]
+    after: Mapping[str, float] = MappingProxyType({})
 
 
 FAMILY = Family({
@@ -40,6 +43,44 @@ FAMILY = Family({
     s = s * square_kept + g * g * square_share;
     m_[i] = m, s_[i] = s;
     t.p[k][j] = p - rate * m / (sqrt(s) / root + epsilon);""",
+    ),
+    "nadam": (
+        "T* m_, T* s_, T sign, T shrink, T decay, T mean_share, T square_kept, T square_share, T root, T epsilon, T now, T later",
+        """T p = t.p[k][j] * shrink, g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    T m = m_[i], s = s_[i];
+    m = m + (g - m) * mean_share;
+    s = s * square_kept + g * g * square_share;
+    m_[i] = m, s_[i] = s;
+    t.p[k][j] = p - (now * g + later * m) / (sqrt(s) / root + epsilon);""",
+    ),
+    "radam": (
+        "T* m_, T* s_, T sign, T shrink, T decay, T mean_share, T square_kept, T square_share, T adapts, T epsilon, T rate",
+        """T p = t.p[k][j] * shrink, g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    T m = m_[i], s = s_[i];
+    m = m + (g - m) * mean_share;
+    s = s * square_kept + g * g * square_share;
+    m_[i] = m, s_[i] = s;
+    t.p[k][j] = p - m * (adapts != 0 ? rate / (sqrt(s) + epsilon) : rate);""",
+    ),
+    "asgd": (
+        "T* a_, T sign, T decay, T kept, T eta, T share",
+        """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    p = p * kept - eta * g;
+    const T a = a_[i];
+    a_[i] = share == 1 ? p : a + share * (p - a);
+    t.p[k][j] = p;""",
+    ),
+    "rprop": (
+        "T* b_, T* l_, T sign, T shrink, T grow, T shortest, T longest",
+        """T g = t.g[k][j] * sign;
+    const T turned = g * b_[i], l = l_[i] * (turned > 0 ? grow : turned < 0 ? shrink : T(1));
+    const T size = isnan(l) ? l : min(max(l, shortest), longest);
+    g = turned < 0 ? T(0) : g;
+    b_[i] = g, l_[i] = size;
+    t.p[k][j] = t.p[k][j] - (isnan(g) ? g : T(g > 0) - T(g < 0)) * size;""",
     ),
     "sgd": (
         "T sign, T decay, T rate",
@@ -103,6 +144,13 @@ FAMILY = Family({
 """Their tables hold parameters and gradients."""
 
 
+def shrinking(group: dict[str, Any]) -> tuple[float, float, float]:
+    """The same where weight decay may be apart from the gradient: the sign, what the parameter is multiplied by, and the rest of it."""
+    sign, decay = given(group)
+    apart = group["decoupled_weight_decay"]
+    return sign, 1 - float(group["lr"]) * decay if apart and decay else 1.0, 0.0 if apart else decay
+
+
 def given(group: dict[str, Any]) -> tuple[float, float]:
     """What every rule begins with: the sign of the gradient, and the weight decay that is added to it."""
     return -1.0 if group["maximize"] else 1.0, float(group["weight_decay"])
@@ -110,7 +158,7 @@ def given(group: dict[str, Any]) -> tuple[float, float]:
 
 def is_plain(state: dict[str, Any], group: dict[str, Any], entries: int) -> bool:
     """Whether a joined state has so many entries, and neither it nor the group keeps a number on the device."""
-    numbers = (group["lr"], state.get("step"))
+    numbers = (group["lr"], *[state.get(name) for name in ("step", "eta", "mu", "mu_product")])
     return len(state) == entries and not group.get("capturable") and Tensor not in map(type, numbers)
 
 

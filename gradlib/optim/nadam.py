@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.capturable import changed, counted, factor, number, rate, root
+from gradlib.optim import fused
+from gradlib.optim.capturable import Number, changed, counted, factor, number, rate, root
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
+
+
+def _momenta(b1: float, k: Number, group: Group) -> tuple[Number, Number]:
+    """mu_k and mu_(k+1)."""
+    now, after = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (k, k + 1))
+    return now, after
 
 
 class NAdam(Optimizer):
@@ -73,10 +82,28 @@ class NAdam(Optimizer):
         if not state:
             state.update(step=0, mu_product=1.0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
         k = counted(state, group, p)
-        now, after = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (k, k + 1))
+        now, after = _momenta(b1, k, group)
         product = changed(state, "mu_product", number(state, "mu_product", group, p) * now)
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
         denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
         look_ahead = factor(lr * (1 - now) / (1 - product), p) * g + factor(lr * after / (1 - product * after), p) * mean
         descend(value, p, look_ahead / denominator)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not NAdam._update or not fused.is_plain(state, group, 4):
+            return None
+        (b1, b2), lr, k = group["betas"], float(group["lr"]), state["step"] + 1
+        now, after = _momenta(b1, k, group)
+        product = state["mu_product"] * now
+        numbers = (
+            1 - b1,
+            b2,
+            1 - b2,
+            math.sqrt(1 - b2**k),
+            group["eps"],
+            lr * (1 - now) / (1 - product),
+            lr * after / (1 - product * after),
+        )
+        arrays = state["exp_avg"]._array, state["exp_avg_sq"]._array
+        return Rule("nadam", arrays, (*fused.shrinking(group), *numbers), {"mu_product": product})

@@ -7,8 +7,19 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.capturable import counted, factor, rate, root
+from gradlib.optim import fused
+from gradlib.optim.capturable import Number, counted, factor, rate, root
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
+
+
+def _length(limit: float, b2: float, k: Number) -> Number:
+    """Of the moving average at step k, in gradients."""
+    return limit - 2 * k * b2**k / (1 - b2**k)
+
+
+def _rectification(length: Number, limit: float) -> Number:
+    return root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
 
 
 class RAdam(Optimizer):
@@ -75,12 +86,22 @@ class RAdam(Optimizer):
         square = running_square(state["exp_avg_sq"], g, b2)
         scale: Any = rate(group) / (1 - b1**k)
         limit = 2 / (1 - b2) - 1
-        length = limit - 2 * k * b2**k / (1 - b2**k)  # of the moving average, in gradients
+        length = _length(limit, b2, k)
         enough = length > 5
         if group["capturable"]:
             length = xp.where(enough, length, 5.0)
         if group["capturable"] or enough:
-            rectification = root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            adapted = factor(scale * rectification * root(1 - b2**k), p) / (xp.sqrt(square) + group["eps"])
+            adapted = factor(scale * _rectification(length, limit) * root(1 - b2**k), p) / (xp.sqrt(square) + group["eps"])
             scale = xp.where(enough, adapted, factor(scale, p)) if group["capturable"] else adapted
         descend(value, p, mean * scale)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not RAdam._update or not fused.is_plain(state, group, 3):
+            return None
+        (b1, b2), k = group["betas"], state["step"] + 1
+        scale, limit = float(group["lr"]) / (1 - b1**k), 2 / (1 - b2) - 1
+        length = _length(limit, b2, k)
+        if adapts := length > 5:
+            scale = scale * _rectification(length, limit) * root(1 - b2**k)
+        numbers = (*fused.shrinking(group), 1 - b1, b2, 1 - b2, float(adapts), group["eps"], scale)
+        return Rule("radam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), numbers)

@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim import fused
 from gradlib.optim.capturable import counted
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write, zeros_like
 
 
@@ -73,3 +75,9 @@ class Rprop(Optimizer):
         g = xp.where(turned < 0, xp.zeros_like(g), g)
         write(previous, g)
         descend(value, p, xp.sign(g) * size._array)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not Rprop._update or not fused.is_plain(state, group, 3):
+            return None
+        numbers = (-1.0 if group["maximize"] else 1.0, *group["etas"], *group["step_sizes"])
+        return Rule("rprop", (state["prev"]._array, state["step_size"]._array), numbers)
