@@ -42,7 +42,9 @@ FORMULAS = {
     "log_sigmoid": ("x", "min(x, T(0)) - log1p(exp(-fabs(x)))"),
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
+    "logits_with_weight": ("x y w", "(1 - y) * x + (1 + (w - 1) * y) * (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
     "share_slope": ("g x a b c", "(x * a + b) * (-g / c)"),
+    "smooth_absolute": ("x b w", "[&] { const T size = fabs(x), near = min(size, b); return (size - near * T(0.5)) * near / w; }()"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
     "squared_slope": ("g x y c", "(x - y) * (g * c)"),
@@ -142,8 +144,7 @@ def formula(name: str) -> Callable[..., Array | None]:
 
 def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:
     """Of operands that broadcast: the shape of the result, its size, and what a kernel is given. One number repeated is no line of them."""
-    arrays = [each for each, kind in zip(operands, kinds, strict=True) if kind == "v"]
-    met = spans_of(*[each.shape for each in arrays])
+    met = spans_of(*[each.shape for each, kind in zip(operands, kinds, strict=True) if kind == "v"])
     if met is None:
         return None
     shape, n, spans = met

@@ -429,7 +429,9 @@ def _answer_rule(g: Any, input: Any, pos_weight: Any) -> Any:
 
 
 def _logit_kernel(input: Any, target: Any, pos_weight: Any) -> Any:
-    return formula("cross_entropy_with_logits")(input, target) if pos_weight is None else None
+    if pos_weight is None:
+        return formula("cross_entropy_with_logits")(input, target)
+    return formula("logits_with_weight")(input, target, pos_weight)
 
 
 @op(
@@ -473,10 +475,11 @@ def binary_cross_entropy_with_logits(
         tensor(0.4100)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    if input.shape != target.shape:
+    a, b = (input._array, target._array) if type(input) is type(target) is Tensor else (raw(input), raw(target))
+    if a.shape != b.shape:
         raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
     for name, value in (("weight", weight), ("pos_weight", pos_weight)):
-        if value is not None:
+        if isinstance(value, Tensor) and value._node is not None:
             _no_gradient("binary_cross_entropy_with_logits", name, value)
     loss = binary_cross_entropy_with_logits_op(input, target, pos_weight)
     if weight is not None:

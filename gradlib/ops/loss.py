@@ -13,7 +13,7 @@ from gradlib.backend.array import Namespace
 from gradlib.backend.formulas import formula
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.broadcast import broadcast_tensors
 from gradlib.ops.convert import to
 from gradlib.ops.dtype_rules import takes
@@ -43,7 +43,7 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
     """``input - target``, once dtype and shapes are those of a loss."""
-    if input.shape != target.shape:
+    if raw(input).shape != raw(target).shape:
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). This will likely lead "
             "to incorrect results due to broadcasting. Please ensure they have the same size.",
@@ -51,7 +51,7 @@ def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
             stacklevel=4,
         )
         input, target = broadcast_tensors(input, target)  # before their dtypes meet: then a 0-d one counts as much as the other
-    if kinds == "f":  # then a mask counts as zeros and ones
+    if kinds == "f" and "b" in (input.dtype.kind, target.dtype.kind):  # then a mask counts as zeros and ones
         input, target = _as_numbers(input, target), _as_numbers(target, input)
     away = input - target
     if "bifc"[dtypes.category(away.dtype)] not in kinds:
@@ -185,7 +185,10 @@ def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
     return g * where_op(abs(input) >= beta, sign(input), input / beta)
 
 
-@op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)
+@op(
+    "elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope,
+    kernels={"out": lambda input, beta, divided: formula("smooth_absolute")(input, beta, beta if divided else 1)},
+)  # fmt: skip
 def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True) -> Any:
     """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond; or beta times that, not divided by it."""
     if vectorised.fits(input) and beta <= dtypes.ALWAYS_HELD:
@@ -280,9 +283,11 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if weight is None and reduction != "none" and _are_plain(input, target):
         return _huber([input, target], delta, False, reduction == "mean")
     away = _difference("huber_loss", input, target)
-    if not dtypes.can_cast(away.dtype, input.dtype):
+    if away.dtype != input.dtype and not dtypes.can_cast(away.dtype, input.dtype):
         raise RuntimeError(
             f"huber_loss: result type {away.dtype} can't be cast to the desired output type {input.dtype}, that of input; convert it"
         )
-    loss = to(smooth_absolute(away, delta, False), dtype=input.dtype)
+    loss = smooth_absolute(away, delta, False)
+    if loss.dtype != input.dtype:
+        loss = to(loss, dtype=input.dtype)
     return _weighted(loss, weight, input, reduction, by_weight=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major
+from gradlib.backend.copying import converted
 from gradlib.backend.line_slopes import slope
 from gradlib.backend.reducing import exponentials, largest
 from gradlib.backend.rows import by_rows, has_rows
@@ -69,7 +70,11 @@ def _on_device(name: str) -> Any:
     """The kernel of ``softmax`` or ``log_softmax``."""
 
     def run(input: Any, dim: int, dtype: Any) -> Any:
-        return exponentials(name, input, dim if type(dim) is int else wrap_dim(dim, input.ndim)) if dtype is None else None
+        if dtype is not None:
+            if input.dtype.kind == "c":
+                return None
+            input = converted(input, dtypes.as_dtype(dtype))
+        return exponentials(name, input, dim if type(dim) is int else wrap_dim(dim, input.ndim))
 
     return run
 

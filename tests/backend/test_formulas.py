@@ -24,6 +24,9 @@ CASES: dict[str, Callable[..., Any]] = {
     "addcdiv": lambda x, y, w: gradlib.addcdiv(x, y, w, value=0.3), "addcmul": lambda x, y, w: gradlib.addcmul(x, y, w, value=-2),
     "clamp": lambda x, y, w: x.clamp(-0.7, 1),
     "cross_entropy": lambda x, y, w: functional.binary_cross_entropy_with_logits(x, y, reduction="none"),
+    "cross_entropy, weights": lambda x, y, w: functional.binary_cross_entropy_with_logits(x, y, reduction="none", pos_weight=w.detach()),
+    "smooth": lambda x, y, w: functional.smooth_l1_loss(x, y, reduction="none", beta=0.7),
+    "huber": lambda x, y, w: functional.huber_loss(x, y, reduction="none", delta=1.3),
     "elu": lambda x, y, w: functional.elu(x, 1.5), "erf": lambda x, y, w: x.erf(), "frac": lambda x, y, w: x.frac(),
     "gelu": lambda x, y, w: functional.gelu(x), "gelu, tanh": lambda x, y, w: functional.gelu(x, "tanh"),
     "leaky_relu": lambda x, y, w: functional.leaky_relu(x, 0.1), "lerp": lambda x, y, w: x.lerp(y, w),
@@ -32,6 +35,8 @@ CASES: dict[str, Callable[..., Any]] = {
     "silu": lambda x, y, w: functional.silu(x), "softplus": lambda x, y, w: functional.softplus(x, 2.0, 3.0),
 }  # fmt: skip
 
+
+OF_ONE_SHAPE = ("cross_entropy", "cross_entropy, weights", "smooth", "huber")
 
 LOSSES: dict[str, Callable[..., Any]] = {
     "mse_loss": functional.mse_loss, "l1_loss": functional.l1_loss, "smooth_l1_loss": functional.smooth_l1_loss,
@@ -61,7 +66,7 @@ def tolerances(dtype: str, factor: float) -> dict[str, float]:
 def test_values_and_gradients_are_those_of_the_host(name, dtype):
     case = CASES[name]
     with np.errstate(all="ignore"):
-        for shapes in (((4, 11),) * 3,) if name == "cross_entropy" else (((4, 11),) * 3, ((4, 11), (11,), (4, 1))):
+        for shapes in (((4, 11),) * 3,) if name in OF_ONE_SHAPE else (((4, 11),) * 3, ((4, 11), (11,), (4, 1))):
             hosts = drawn(dtype, *shapes)
             results = []
             for place in (lambda x: x, cupy.asarray):
@@ -159,6 +164,7 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     numbers = [0.5] * (len(formulas.SUMS[name][0].split()) - 2)
     made = formulas.summed(name, x, x + 2, *numbers, by=4)
     expected = {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
+    expected["shares"] = -(x * ((x + 2) * 0.5 + 0.5)).sum().item() / 4
     assert (made.shape, made.item()) == ((), expected[name])
     for given in ((x.T, x.T), (x, x[:1]), (x, x.astype("float32")), (x[:0], x[:0]), (x.astype("int64"), x.astype("int64"))):
         assert formulas.summed(name, *given, *numbers) is None

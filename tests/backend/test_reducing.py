@@ -62,6 +62,11 @@ def test_exponentials_of_lines_are_those_of_the_host(dtype):
             assert made.shape == expected.shape
             np.testing.assert_allclose(made.double().numpy(force=True), expected.double().numpy(), **close)
         assert exponentials(name, y._array, 1) is not None
+    for name in ("softmax", "log_softmax"):  # in another dtype, as which the input is read
+        with np.errstate(all="ignore"):
+            expected, made = (getattr(each, name)(1, dtype=gradlib.float64) for each in (x, y))
+        assert made.dtype == gradlib.float64
+        np.testing.assert_allclose(made.numpy(force=True), expected.numpy(), rtol=1e-12, atol=1e-12)
     assert y.logsumexp(1, keepdim=True).shape == (3, 1, 5)
     for given in (y._array.T, y._array[:0], y._array.reshape(-1)[0], cupy.zeros(4, "int64"), cupy.zeros(LONGEST + 1)):
         assert exponentials("softmax", given, 0) is None
