@@ -178,32 +178,19 @@ class under:
         set_interpreters(self.before)
 
 
-class lower:
+class lower(under):
     """While entered, operations on this thread skip this interpreter and those above it."""
 
     def __init__(self, top: Interpreter) -> None:
-        self.top = top
-
-    def __enter__(self) -> None:
-        self.interpreters = thread_state.interpreters
-        set_interpreters(self.interpreters[: self.interpreters.index(self.top)])
-
-    def __exit__(self, *exc: object) -> None:
-        set_interpreters(self.interpreters)
+        active = thread_state.interpreters
+        self.interpreters = active[: active.index(top)]
 
 
-class skipping:
+class skipping(under):
     """While entered, operations on this thread skip this interpreter alone."""
 
     def __init__(self, skipped: Interpreter) -> None:
-        self.skipped = skipped
-
-    def __enter__(self) -> None:
-        self.interpreters = thread_state.interpreters
-        set_interpreters(tuple(each for each in self.interpreters if each is not self.skipped))
-
-    def __exit__(self, *exc: object) -> None:
-        set_interpreters(self.interpreters)
+        self.interpreters = tuple([each for each in thread_state.interpreters if each is not skipped])
 
 
 class transforming:

@@ -145,6 +145,10 @@ class NodeMeta:
         self.stream: Any = None  # the CUDA stream of the forward, where it was not the default one
 
 
+PLAIN_OUTPUT = NodeMeta()
+"""The metadata of every ``Output`` that has none of its own."""
+
+
 class TensorMeta:
     """Autograd metadata of a tensor, allocated at first use: its gradient, what it is a view of, hooks, tangents.
 
@@ -209,6 +213,8 @@ class Node:
     output_names: tuple[str, ...] = ()
     keeps_outputs = False
     """Whether what the node saves holds some of its own outputs, whose versions and tangents backward then needs."""
+    unused: NodeMeta | None = None
+    """What ``_meta`` is until something needs metadata."""
 
     seq: int
     edges: tuple[Node | None, ...]
@@ -239,11 +245,11 @@ class Node:
 
     @property
     def meta(self) -> NodeMeta:
-        if self._meta is None:
+        if self._meta is self.unused:
             with making:
-                if self._meta is None:
+                if self._meta is self.unused:
                     self._meta = NodeMeta()
-        return self._meta
+        return self._meta  # type: ignore[return-value]
 
     @property
     def public(self) -> Any:
@@ -349,6 +355,8 @@ class Output(Node):
 
     __slots__ = ("index",)
 
+    unused = PLAIN_OUTPUT  # not None: the walk then takes the branch that handles outputs
+
     def __init__(self, parent: Node, index: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.edges = (parent,)
         self.index: int = index
@@ -356,15 +364,7 @@ class Output(Node):
         self.saved = None
         self.shape = shape
         self.dtype = dtype
-        self._meta = PLAIN_OUTPUT  # never None: the walk then takes the branch that handles outputs
-
-    @property
-    def meta(self) -> NodeMeta:
-        if self._meta is PLAIN_OUTPUT:
-            with making:
-                if self._meta is PLAIN_OUTPUT:
-                    self._meta = NodeMeta()
-        return self._meta  # type: ignore[return-value]
+        self._meta = PLAIN_OUTPUT
 
     @property
     def parent(self) -> Node:
@@ -373,10 +373,6 @@ class Output(Node):
     def tensor_hooks(self) -> dict[int, Callable[..., Any]]:
         """As of any node; the parent, which runs when another output has a gradient, is to know of them."""
         return self.parent.meta.output_hooks.setdefault(self.index, self.meta.gradient_hooks)
-
-
-PLAIN_OUTPUT = NodeMeta()
-"""The metadata of every ``Output`` that has none of its own."""
 
 
 def freed(node: Node) -> RuntimeError:

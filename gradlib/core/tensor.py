@@ -524,8 +524,7 @@ class Tensor(Methods):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        array = self._array
-        return array.data.ptr if arrays.is_cupy(array) else array.__array_interface__["data"][0]
+        return arrays.address(self._array)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie row after row, or in the order of a memory format."""

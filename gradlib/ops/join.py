@@ -126,9 +126,7 @@ def _some(name: str, tensors: Any) -> Sequence[Any]:
 
 def _at_least(name: str, ndim: int, tensors: Any, grow: Callable[[Any], Any]) -> Sequence[Any]:
     """Tensors of at least so many dimensions: each as ``grow`` makes it, where one has fewer."""
-    if not len(tensors):
-        raise RuntimeError(f"{name} expects a non-empty TensorList")
-    for x in tensors:
+    for x in _some(name, tensors):
         if (x._array if type(x) is Tensor else x).ndim < ndim:
             return tuple(map(grow, tensors))
     return tensors

@@ -93,7 +93,8 @@ def test_what_depends_on_values_is_refused(name: str) -> None:
 
 
 WITHOUT_RULE = {
-    "trajectory_keep_gradient"  # fills a buffer of the user's, which holds one row
+    "_drawn_for",  # records what was drawn, where no transform is active
+    "trajectory_keep_gradient",  # fills a buffer of the user's, which holds one row
 }
 
 
