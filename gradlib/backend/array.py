@@ -322,8 +322,11 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     """
     if type(array) is not np.ndarray and isinstance(array, np.generic):
         array = np.asarray(array)
-    if type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
+    on_device = not isinstance(array, np.ndarray)
+    if on_device or (type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V"):
         layout = _stretched(array.shape, array.strides, tuple(shape))
+        if layout is not None and on_device:
+            return type(array)(layout[0], array.dtype, array.data, layout[1])
         if layout is not None:
             return np.ndarray(layout[0], array.dtype, array, 0, layout[1])  # NumPy's own function takes ten times as long
     wanted = sizes_kept(shape, array.shape)
@@ -376,12 +379,15 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     if type(array) is not np.ndarray and isinstance(array, np.generic):  # as a rule gets where a gradient has no dimensions
         array = np.asarray(array)
     if not isinstance(array, np.ndarray):
-        ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
-        first = array.data.ptr - array.data.mem.ptr + start
-        low, high = (first + sum(f(0, end) for end in ends) for f in (min, max))
+        low = high = array.data.ptr - array.data.mem.ptr + start
+        for n, step in zip(shape, strides, strict=True):
+            if step < 0:
+                low += (n - 1) * step
+            else:
+                high += (n - 1) * step
         if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
             raise ValueError("strides reach outside the array's memory")
-        return cupy().ndarray(shape, kind, array.data + (0 if 0 in shape else start), strides)  # nothing lies nowhere
+        return type(array)(shape, kind, array.data + (0 if 0 in shape else start), strides)  # nothing lies nowhere
     owner = array.base
     if not isinstance(owner, np.ndarray):
         owner = array = np.asarray(array)

@@ -37,6 +37,8 @@ _SLOPES = {
 }
 """By name, of a gradient: where a fold over the values that meet an element begins, how each comes to it, and what it makes of the gradient
 of the result (given). That is of the element itself, or of the value ``mine`` (called ``self``)."""
+_SLOPE_OF = {"sum": "mean", "mean": "mean", "prod": "prod", "amax": "extreme", "amin": "extreme"}
+"""The gradient of each fold. An element that takes no part itself has 0 where it is replaced, be it by a sum or a mean."""
 
 _SHARED = f"""
 struct Lines {{
@@ -95,10 +97,12 @@ def source(char: str, places: str) -> str:
     operands = "Lines lines, const E* g, bool one, const E* x, const E* out, E* z, bool own, unsigned n"
     for name, (begin, meet, made) in _SLOPES.items() if char in CTYPES else ():
         for of, standing in _OF.items():
+            given = "    const T given = T(g[one ? 0 : element]), top = T(out ? out[element] : E(0));\n"
+            own = "own ? {0} : met ? T(0) : given" if of == "input" else "{0}"
             texts.append(
-                f'extern "C" __global__ void gradlib_{name}_{of}({operands}) {{\n{_HEAD}{standing}'
-                f"    const T given = T(g[one ? 0 : element]), top = T(out ? out[element] : E(0));\n    T s = {begin};\n"
-                f"{_EACH_MET}        s = {meet};\n    }}\n    z[i] = E({made});\n}}\n"
+                f'extern "C" __global__ void gradlib_{name}_{of}({operands}) {{\n{_HEAD}{standing}{given}    T s = {begin};\n'
+                f"    bool met = false;\n{_EACH_MET}        s = {meet};\n        met = true;\n    }}\n"
+                f"    z[i] = E({own.format(made)});\n}}\n"
             )
     return "".join(texts)
 
@@ -166,7 +170,7 @@ def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int
         of: "input" or "src". g: the gradient of the result, out. input, src, out: what it was called with, and gave; of a mean it does not
             matter what. axis, how, own: as there.
     """
-    if how == "sum" or (of == "input" and not own):  # which is a read or a write at the places
+    if how == "sum" and (own or of == "src"):  # the same, or a read at the places
         return None
     one = is_one(g, g.size) if hasattr(g, "size") else None
     lines = None if one is None else _lines(g, src, index, axis)
@@ -177,6 +181,6 @@ def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int
             return None
     made = type(g)(g.shape if of == "input" else index.shape, g.dtype)
     pointers = [0 if each is None else each.data.ptr for each in (input, out)]
-    run = _kernel(f"{how if how in _SLOPES else 'extreme'}_{of}", g.dtype.char, PLACES[index.dtype.char]).run
+    run = _kernel(f"{_SLOPE_OF[how]}_{of}", g.dtype.char, PLACES[index.dtype.char]).run
     n = made.size
     return made if run(g.data.device_id, n, THREADS, *lines, g.data.ptr, one, *pointers, made.data.ptr, own, n) else None

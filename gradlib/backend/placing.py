@@ -20,6 +20,7 @@ from gradlib.backend.array import Array, cupy
 from gradlib.backend.copying import LETTERS, WORDS, packed
 from gradlib.backend.kernel_text import EXACT, MOST, THREADS, spans_of
 from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.where import put_where
 
 MOST_ARRAYS = 4
 """The most arrays of one index for which there is a kernel."""
@@ -229,13 +230,18 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
 
 
 def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool:
-    """``array[key] = values`` of a CuPy array for whole dimensions, and behind these arrays of integers.
+    """``array[key] = values`` of a CuPy array for whole dimensions, and behind these arrays of integers; or for a lone mask and one value,
+    of which nobody needs to know how many elements it marks.
 
     Args:
         array: on the current device. values: an array of its dtype that broadcasts, or a number.
         how: "put"; or "add", "prod", "max" or "min" for what an element and all that comes there make.
     Returns: whether it was done, which it is not where no kernel serves it.
     """
+    if len(key) == 1 and type(mask := key[0]) is type(array) and mask.dtype.char == "?":
+        if how != "put" or mask.shape != array.shape[: mask.ndim]:
+            return False
+        return put_where(array, mask if mask.ndim == array.ndim else mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), values)
     named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else _named(array, key)
     return named is not None and put_along(*named, values, how, along=False)
 

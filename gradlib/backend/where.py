@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for ``where`` of small CuPy arrays, and for a number written where a mask holds."""
+"""Kernels of gradlib's own for ``where`` of small CuPy arrays, and for one value written where a mask holds."""
 
 from __future__ import annotations
 
@@ -77,27 +77,37 @@ def where_function() -> Callable[..., Array]:
     return run
 
 
-def put_where(target: Array, mask: Any, number: Any) -> bool:
-    """Write a number into a contiguous CuPy array where a mask holds that broadcasts to it.
+def put_where(target: Array, mask: Any, value: Any) -> bool:
+    """Write a number, or the one element of an array, into a contiguous CuPy array where a mask holds that broadcasts to it.
 
     Returns: whether it was done, which it is not where no kernel serves the operands.
     """
-    dtype, data = target.dtype, target.data
-    if dtype.char not in NUMBERS or not target._c_contiguous or type(mask) is not type(target) or mask.dtype.char != "?":
+    dtype, data, kind = target.dtype, target.data, type(target)
+    if dtype.char not in ALL_CTYPES or not target._c_contiguous or type(mask) is not kind or mask.dtype.char != "?":
         return False
-    if dtype.char == "E" and (type(number) is float or type(number) is int):
-        number = dtype.type(number)
-    value, met = held(number, dtype), spans_of(target.shape, mask.shape)
-    if value is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
+    met = spans_of(target.shape, mask.shape)
+    if met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
         return False
-    n, spans = met[1], met[2]
-    values = (mask.data.ptr, *spans[2:], value, data.ptr, *spans[:2], data.ptr, n)
-    return _put_where(dtype.char).run(data.device_id, n, THREADS, *values)
+    (_, n, spans), char = met, dtype.char
+    if type(value) is kind:
+        lies_apart = value.data.mem is not data.mem and value.data.device_id == data.device_id
+        if value.dtype is not dtype or value.size != 1 or not lies_apart:
+            return False
+        written: tuple[Any, ...] = (value.data.ptr, n, 1)
+    else:
+        if char == "E" and (type(value) is float or type(value) is int):
+            value = dtype.type(value)
+        number = held(value, dtype) if char in NUMBERS else None
+        if number is None:
+            return False
+        written = (number,)
+    kernel = _put_where(char, "bb" if len(written) > 1 else "nb")
+    return kernel.run(data.device_id, n, THREADS, mask.data.ptr, *spans[2:], *written, data.ptr, *spans[:2], data.ptr, n)
 
 
 @cache
-def _put_where(char: str) -> Kernel:
-    return Kernel(f"PII{NUMBERS[char]}PIIPI", kernel_of(source, char, name="where_nb"))
+def _put_where(char: str, kinds: str) -> Kernel:
+    return Kernel(f"PII{'PII' if kinds == 'bb' else NUMBERS[char]}PIIPI", kernel_of(source, char, name=f"where_{kinds}"))
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:

@@ -35,7 +35,6 @@ from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
 from gradlib.backend.scatter import rows_into_zeros, scatter_add
-from gradlib.backend.where import put_where
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import is_part_recordable, rebase_part, write
@@ -417,8 +416,6 @@ def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = Fal
     """``target[indices] = values`` on raw arrays where no kernel does it; ``fresh``: nothing else has the target's memory."""
     on_device = type(target) is not np.ndarray
     key = _read(indices)[0]
-    if on_device and len(key) == 1 and getattr(key[0], "dtype", None) is dtypes.bool_ and _put_where(target, key[0], values):
-        return
     places = None
     if len(key) > 1 and target.size >= FEW and not on_device and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
@@ -440,13 +437,6 @@ def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = Fal
             raise _apart(key) from error
         given = getattr(values, "shape", ())
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
-
-
-def _put_where(target: Array, mask: Array, value: Any) -> bool:
-    """``target[mask] = number`` of a CuPy array, without asking how many elements that are. Returns: whether it was done."""
-    if mask.shape != target.shape[: mask.ndim]:
-        return False
-    return put_where(target, mask.reshape(mask.shape + (1,) * (target.ndim - mask.ndim)), value)
 
 
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:

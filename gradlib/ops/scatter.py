@@ -226,25 +226,17 @@ def _refuse_slope(g: Any) -> NoReturn:
     )
 
 
-def _shares(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> tuple[Any, Any, Any]:
-    """g divided by how many elements equal the result, and which of input and of src do."""
-    mine, its = input == out, src == take_along(out, index, dim, True)
-    return g / scatter_add_op(to(mine, dtype=g.dtype), to(its, dtype=g.dtype), index, dim), mine, its
-
-
 def _own_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
-    share, mine, _ = _shares(g, input, src, out, index, dim)
-    return where(mine, share, 0.0)
+    """g divided by how many elements equal the result, where that of input does."""
+    mine, its = input == out, src == take_along(out, index, dim, True)
+    return where(mine, g / scatter_add_op(to(mine, dtype=g.dtype), to(its, dtype=g.dtype), index, dim), 0.0)
 
 
-def _met_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
-    share, _, its = _shares(g, input, src, out, index, dim)
+def _met_share(g: Any, own: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
+    """The same where an element of src does. ``own``: 1 where that of input counts as one of them."""
+    its = src == take_along(out, index, dim, True)
+    share = g / scatter_add_op(own, to(its, dtype=g.dtype), index, dim)
     return where(its, take_along(share, index, dim, True), 0.0)
-
-
-def _neutralised(input: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
-    """What the values come to: input with the neutral element where they do and it takes no part itself."""
-    return input if include_self else scatter_op(input, values_for("scatter_reduce", _neutral(reduce, input.dtype), input), index, dim)
 
 
 def _element_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
@@ -254,8 +246,11 @@ def _element_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, 
 
 
 def _value_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:
-    start = _neutralised(input, index, dim, reduce, include_self)
-    return (_among_factors if reduce == "prod" else _met_share)(g, start, src, out, index, dim)
+    if reduce == "prod":
+        start = input if include_self else scatter_op(input, values_for("scatter_reduce", 1, input), index, dim)
+        return _among_factors(g, start, src, out, index, dim)
+    own = to(input == out, dtype=g.dtype) if include_self else scatter_op(ones_like(g), 0.0, index, dim)
+    return _met_share(g, own, src, out, index, dim)
 
 
 def _shared(g: Any, index: Any, dim: int, reduce: str, include_self: bool, count: Any) -> Any:

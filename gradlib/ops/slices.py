@@ -12,6 +12,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
+from gradlib.backend.copying import placed
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import check_inplace
@@ -322,6 +323,12 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
+@functools.lru_cache(maxsize=512)
+def _is_part(shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout) -> bool:
+    """Whether a view of a contiguous array lies within it, no two of its elements in one place."""
+    return layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < math.prod(shape) and _is_apart(size, stride)
+
+
 def _is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether no two elements lie in one place, as far as sizes and strides show it."""
     reach = 0
@@ -400,9 +407,11 @@ def _sharing(xp: Namespace, shape: tuple[int, ...], layout: Layout, count: int, 
 def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
     """Each element of input added to the element of a tensor of that shape of which it is a view, in equal parts where several share its
     place: the adjoint of ``as_strided``."""
-    if layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < math.prod(shape) and _is_apart(size, stride):
+    if _is_part(shape, size, stride, start, layout):
         made = xp.zeros(shape, input.dtype)
-        strided(made, size, _bytes(stride, made.itemsize), start * made.itemsize)[...] = input
+        region = strided(made, size, _bytes(stride, made.itemsize), start * made.itemsize)
+        if xp is np or not placed(region, input):
+            region[...] = input
         return made
     if 0 in size or 0 in shape:
         return xp.zeros(shape, input.dtype)

@@ -67,7 +67,7 @@ def test_one_launch_serves_what_it_says_and_leaves_the_rest():
             (x, src, cupy.asfortranarray(i), 0), (x, *(cupy.ones((folding.LONGEST + 1, 4), each) for each in ("f", int)), 0),
         ):  # fmt: skip
             assert folding.folded(*wrong, how, True) is None
-        assert folding.slope("input", g, x, src, x, i, 0, how, False) is None
+        assert folding.slope("input", g, x, src, x, i, 0, how, False).tolist() == [[0] * 4, [1] * 4, [1] * 4]
         assert folding.slope("src", g.astype("d"), x, src, x, i, 0, "prod", True) is None
         assert folding.slope("src", cupy.ones((4, 3), "f").T, x, src, x, i, 0, how, True) is None
     p = cupy.zeros(4, int)

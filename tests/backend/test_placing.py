@@ -114,12 +114,14 @@ def test_a_place_outside_is_reported_as_by_the_kernels_of_cupy(key):
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     x, i = cupy.zeros((3, 4), cupy.float32), cupy.asarray([0, 2])
     for key, values in (
-        ((x > 0,), 1.0), ((i.astype("uint8"),), 1.0), ((i,), x[:2]), ((i,), cupy.ones((2, 4))), ((i[::-1],), 1.0), ((i, None), 1.0),
+        ((i.astype("uint8"),), 1.0), ((i,), x[:2]), ((i,), cupy.ones((2, 4))), ((i[::-1],), 1.0), ((i, None), 1.0),
         ((i,), cupy.ones(3, cupy.float32)), ((i[:0],), x[:0].copy()), ((i, cupy.asarray([0, 1, 2])), 1.0), ((i, i, i), 1.0), ((), 1.0),
         ((i,), 1j), ((i,), cupy.ones((1, 2, 4), cupy.float32)),
     ):  # fmt: skip
         assert not put(x, key, values), key
     assert not put(x[:, ::2], (i,), 1.0)
+    assert not any(put(x, (mask,), values) for mask, values in ((x > 0, x[0]), (x > 0, x[0, :1]), (x[:2] > 0, 1.0), (x > 0, 1j)))
+    assert not put(x, (x > 0,), 1.0, "add")
     assert not put(i, (i,), 1)  # which would be written while it is read
     assert not put(x.astype("complex128"), (i,), cupy.ones((2, 4), "complex128"))
     assert picked(x.astype("complex128"), (i,)) is None

@@ -135,6 +135,9 @@ PLACES: dict[str, Callable[..., Any]] = {
     "gather of fewer lines": lambda x, q, **_: x.gather(0, q), "two arrays": lambda x, i, **_: x[i, i],
     "masked_select": lambda x, m, **_: x.masked_select(m), "masked_scatter": lambda x, m, y, **_: x.masked_scatter(m, y),
     "masked_scatter_": lambda z, m, y, **_: z.masked_scatter_(m, y),
+    "recorded mask": lambda c, m, **_: c.__setitem__(m, 1.0), "mask of an element": lambda x, m, e, **_: x.index_put((m,), e),
+    "as_strided": lambda x, **_: x.as_strided((4,), (2,)), "expand": lambda x, **_: x.expand(2, 4, 8),
+    "broadcast_to": lambda x, **_: x.broadcast_to((2, 4, 8)),
     "recorded rows": lambda c, i, t, **_: c.__setitem__(i, t), "recorded row": lambda c, r, **_: c.__setitem__(0, r),
     "recorded slice": lambda c, t, **_: c.__setitem__(slice(1, 3), t),
     "recorded number": lambda c, i, **_: c.__setitem__(i, 2.0),
@@ -156,6 +159,18 @@ RANDOM: dict[str, Callable[..., Any]] = {
     "exponential_": lambda z, **_: z.exponential_(),
     "bernoulli_": lambda z, **_: z.bernoulli_(0.3), "random_": lambda j, **_: j.random_(0, 10),
 }  # fmt: skip
+BACKWARD: dict[str, Callable[..., Any]] = {
+    name: PLACES[name]
+    for name in (
+        "scatter", "scatter, number", "scatter_add", "scatter, product", "index_add", "index_copy", "index_fill", "index_put",
+        "masked_scatter", "take_along_dim", "gather of fewer lines", "as_strided", "expand",
+        *(name for name in PLACES if name.startswith("scatter_reduce, ")),
+    )
+    if not name.endswith("in place")
+} | {
+    name: OTHERS[name] for name in ("cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
+}  # fmt: skip
+"""Of whose backward the calls are those of `autograd.grad` itself, about 38, and few of the rules' own."""
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
     "take_along_axis", "divide", "clip",
@@ -190,7 +205,8 @@ def at_places() -> dict[str, Any]:
     given = operands()
     part = given["y"][:, :2].clone()
     column = given["y"][:, 0].clone()
-    return given | {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4, "o": column}
+    more = {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4, "o": column, "e": column[0].clone()}
+    return given | more
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS, *PLACES, *RANDOM])
@@ -199,6 +215,18 @@ def test_an_operation_on_a_device_is_few_calls(name):
     case(**given)  # what is written and compiled at the first call
     calls = python_calls(lambda: case(**given))
     assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward_on_a_device_is_few_calls(name):
+    """For the operand that leads, and for both where two are recorded."""
+    given = at_places()
+    made = BACKWARD[name](**given)
+    leaves = [given[each] for each in "xs" if each in BACKWARD[name].__code__.co_varnames]
+    g = gradlib.ones_like(made)
+    gradlib.autograd.grad(made, leaves, g, retain_graph=True)
+    calls = python_calls(lambda: gradlib.autograd.grad(made, leaves, g, retain_graph=True))
+    assert 0 < len(calls) <= (55 if len(leaves) == 1 else 60), calls
 
 
 def test_a_recorded_step_on_a_device_is_few_calls():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -246,6 +247,26 @@ def test_an_extreme_of_others_gives_them_everything() -> None:
     x.scatter_reduce(0, gradlib.tensor([0]), src, "amax", include_self=False).backward(gradlib.tensor([6.0, 5.0]))
     assert x.grad.tolist() == [0.0, 5.0]
     assert src.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_an_extreme_of_others_that_is_infinite_is_theirs_alone(reduce: str) -> None:
+    """Though the neutral element, with which none of them would be compared, equals it."""
+    src = gradlib.full((2,), -math.inf if reduce == "amax" else math.inf, requires_grad=True)
+    gradlib.ones(2).scatter_reduce(0, gradlib.tensor([0, 0]), src, reduce, include_self=False)[0].backward()
+    assert src.grad.tolist() == [0.5, 0.5]
+
+
+def test_one_element_where_a_mask_holds_is_written_in_any_dtype() -> None:
+    for dtype in DTYPES:
+        x, mask = gradlib.ones(3, 4).to(dtype), X > 5
+        for value in (gradlib.zeros(()).to(dtype), gradlib.zeros(1).to(dtype)):
+            made = x.index_put((mask,), value)
+            x[mask] = value
+            assert made.tolist() == x.tolist() == gradlib.ones(3, 4).masked_fill(mask, 0).to(dtype).tolist()
+    y = gradlib.tensor(np.arange(12.0).reshape(3, 4))
+    y[y[:, 0] > 3] = y[2, 3]  # a part of what is written
+    assert y.tolist() == [[0, 1, 2, 3], [11] * 4, [11] * 4]
 
 
 @pytest.mark.parametrize("include_self", [True, False])
