@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import metadata
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -123,10 +124,30 @@ CHECKED = [a for a in (90, 100) if a in ARCHITECTURES] or ARCHITECTURES[-1:] or 
 """For which no set of options may need local memory: Hopper and Blackwell, for which the assembler gives registers out differently."""
 
 
+def value_pairs(source: str, options: Options) -> set[tuple[Any, ...]]:
+    """Each two options of a set with their values."""
+    return {(source, *two) for two in combinations(options, 2)}
+
+
+def sets_in_which_pairs_meet() -> list[tuple[str, Options]]:
+    """Of the sets above those in which each two values of options meet that meet in any: one after the other that with most new ones."""
+    every, chosen = sets_of_options(), list[tuple[str, Options]]()
+    left = set().union(*(value_pairs(*each) for each in every))
+    while left:
+        chosen.append(max(every, key=lambda each: len(left & value_pairs(*each))))
+        left -= value_pairs(*chosen[-1])
+    return chosen
+
+
+COMPILED = [(*each, a) for a in CHECKED for each in (sets_of_options() if a == CHECKED[0] else sets_in_which_pairs_meet())]
+"""What the test below compiles: for the first architecture every set. The other differs in the assembler alone."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
-@pytest.mark.parametrize("architecture", CHECKED)
-@pytest.mark.parametrize(("source", "options"), sets_of_options(), ids=lambda x: x if isinstance(x, str) else shim.variant_name(x))
+@pytest.mark.parametrize(
+    ("source", "options", "architecture"), COMPILED, ids=lambda x: shim.variant_name(x) if isinstance(x, tuple) else str(x)
+)
 def test_nvrtc_compiles_every_set_of_options_without_spills(source, options, architecture):
     ptx, report = ptx_and_report(source, options, architecture)
     kernels = shim.kernel_names(source)

@@ -34,7 +34,6 @@ WAITS = {
     "allclose", "argwhere", "distinct", "equal", "index-lists", "index-mask", "index-mask-second", "index-true", "index_put-mask",
     "masked_select", "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows",
     "where-indices",
-    "to_copy-float32",  # to the host
     "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula, which one of up to 32 rows needs not
     "cholesky", "cholesky-upper",  # whether there is a factor: one that was only begun looks like any other
     "eig", "eig-pairs",  # backward: whether the loss depends on the phase of the eigenvectors
@@ -58,7 +57,7 @@ def forward_and_backward(case: Case, inputs: list[Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
 def test_operations_wait_for_the_device_only_where_listed(case: Case) -> None:
-    inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float32", "cuda", requires_grad=case.differentiable)
+    inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float64", "cuda", requires_grad=case.differentiable)
     made = waits(lambda: forward_and_backward(case, inputs))
     assert bool(made) == (case.id in WAITS), made
 
