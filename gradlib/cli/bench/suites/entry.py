@@ -80,6 +80,11 @@ def method(name: str, draw: Draw, call: Callable[..., Any], gradient: bool = Tru
     return Entry(name, draw, lambda m, *args: call(*args), array, gradient)
 
 
+def alike(name: str, draw: Draw, call: Call, gradient: bool = True, operations: Callable[..., int] | None = None) -> Entry:
+    """An operation that is called in the same way in every library."""
+    return Entry(name, draw, call, call, gradient, operations=operations)
+
+
 def along(names: str, draw: Draw, dim: int, gradient: bool = True) -> list[Entry]:
     """Reductions and scans along a dimension, NumPy's axis."""
     made = []

@@ -12,7 +12,7 @@ import numpy as np
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
 from gradlib.cli.bench.suites import short_rows
-from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, along, label, method, named
+from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, alike, along, label, method, named
 from gradlib.cli.bench.suites.forms import FORMS
 
 # ---- the arguments ----------------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def pointwise() -> Iterator[Entry]:
     yield from named("lerp", partial(normal, count=2), 0.3)
     yield from named("addcmul", partial(normal, count=3))
     yield from named("addcdiv", within(0.5, 2.0, 3))
-    yield Entry("where", masked, lambda m, x, c, y: m.where(c, x, y), lambda m, x, c, y: m.where(c, x, y))
+    yield alike("where", masked, lambda m, x, c, y: m.where(c, x, y))
     yield from named("real imag angle conj_physical view_as_real", complexes)
     yield from (replace(entry, name="abs(complex)") for entry in named("abs", complexes))
     yield Entry("complex", partial(normal, count=2), lambda m, a, b: m.complex(a, b))
@@ -158,25 +158,21 @@ def reductions() -> Iterator[Entry]:
 def ordering() -> Iterator[Entry]:
     """Order, places, comparison of whole tensors."""
     yield Entry("sort", distinct, lambda m, x: m.sort(x, 1))
-    yield Entry("argsort", distinct, lambda m, x: m.argsort(x, 1), lambda m, x: m.argsort(x, 1), gradient=False)
+    yield alike("argsort", distinct, lambda m, x: m.argsort(x, 1), gradient=False)
     yield Entry("topk", distinct, lambda m, x: m.topk(x, 2, 1))
     yield Entry("kthvalue", distinct, lambda m, x: m.kthvalue(x, 2, 1))
     yield Entry("median(dim)", distinct, lambda m, x: m.median(x, 1))
-    yield Entry("unique", ints, lambda m, x: m.unique(x), lambda m, x: m.unique(x), gradient=False)
-    yield Entry(
-        "searchsorted",
-        lambda rng, n: [np.sort(rng.random(n)), rng.random(n)],
-        lambda m, a, v: m.searchsorted(a, v),
-        lambda m, a, v: m.searchsorted(a, v),
-        gradient=False,
+    yield alike("unique", ints, lambda m, x: m.unique(x), gradient=False)
+    yield alike(
+        "searchsorted", lambda rng, n: [np.sort(rng.random(n)), rng.random(n)], lambda m, a, v: m.searchsorted(a, v), gradient=False
     )
-    yield Entry("isin", partial(ints, count=2), lambda m, a, b: m.isin(a, b[:8]), lambda m, a, b: m.isin(a, b[:8]), gradient=False)
+    yield alike("isin", partial(ints, count=2), lambda m, a, b: m.isin(a, b[:8]), gradient=False)
     yield Entry("nonzero", masked, lambda m, x, c, y: m.nonzero(c), gradient=False)
     yield Entry("one_hot", ints, lambda m, x: m.nn.functional.one_hot(x, 8), gradient=False)
     yield Entry("bucketize", lambda rng, n: [rng.random(n), np.linspace(0, 1, 9)], lambda m, x, b: m.bucketize(x, b), gradient=False)
-    yield Entry("argwhere", masked, lambda m, x, c, y: m.argwhere(c), lambda m, x, c, y: m.argwhere(c), gradient=False)
+    yield alike("argwhere", masked, lambda m, x, c, y: m.argwhere(c), gradient=False)
     yield Entry("equal", partial(normal, count=2), lambda m, a, b: m.equal(a, b), gradient=False)
-    yield Entry("allclose", partial(normal, count=2), lambda m, a, b: m.allclose(a, b), lambda m, a, b: m.allclose(a, b), gradient=False)
+    yield alike("allclose", partial(normal, count=2), lambda m, a, b: m.allclose(a, b), gradient=False)
 
 
 def shapes() -> Iterator[Entry]:
@@ -200,35 +196,32 @@ def shapes() -> Iterator[Entry]:
     yield method("to float64", normal, lambda x: x.double(), array=lambda m, x: x.astype("float64"))
     yield method("to float16", normal, lambda x: x.half(), array=lambda m, x: x.astype("float16"))
     yield Entry("cat", partial(square, count=2), lambda m, a, b: m.cat([a, b], 1), lambda m, a, b: m.concatenate([a, b], 1))
-    yield Entry("stack", partial(square, count=2), lambda m, a, b: m.stack([a, b]), lambda m, a, b: m.stack([a, b]))
+    yield alike("stack", partial(square, count=2), lambda m, a, b: m.stack([a, b]))
     yield Entry("flip", square, lambda m, x: m.flip(x, (1,)), lambda m, x: m.flip(x, 1).copy())
-    yield Entry("roll", square, lambda m, x: m.roll(x, 1, 1), lambda m, x: m.roll(x, 1, 1))
+    yield alike("roll", square, lambda m, x: m.roll(x, 1, 1))
     yield Entry("repeat", square, lambda m, x: x.repeat(2, 1), lambda m, x: m.tile(x, (2, 1)))
     yield Entry("repeat_interleave", square, lambda m, x: m.repeat_interleave(x, 2, 1), lambda m, x: m.repeat(x, 2, 1))
-    yield Entry("tril", square, lambda m, x: m.tril(x), lambda m, x: m.tril(x))
-    yield Entry("triu", square, lambda m, x: m.triu(x), lambda m, x: m.triu(x))
+    yield alike("tril", square, lambda m, x: m.tril(x))
+    yield alike("triu", square, lambda m, x: m.triu(x))
     yield Entry("pad", square, lambda m, x: m.nn.functional.pad(x, (1, 2)), lambda m, x: m.pad(x, ((0, 0), (1, 2))))
-    yield Entry("diff", square, lambda m, x: m.diff(x), lambda m, x: m.diff(x))
+    yield alike("diff", square, lambda m, x: m.diff(x))
     yield method("flatten", square, lambda x: x.flatten())
     yield method("unflatten", normal, lambda x: x.unflatten(0, (2, -1)))
     yield method("movedim", square, lambda x: x.movedim(0, 1))
     yield method("narrow", square, lambda x: x.narrow(1, 1, 2))
     yield method("view dtype", normal, lambda x: x.view(x.dtype))
     yield Entry("tensor_split", square, lambda m, x: m.tensor_split(x, 2, 1))
-    yield Entry("hstack", partial(square, count=2), lambda m, a, b: m.hstack([a, b]), lambda m, a, b: m.hstack([a, b]))
-    yield Entry("vstack", partial(square, count=2), lambda m, a, b: m.vstack([a, b]), lambda m, a, b: m.vstack([a, b]))
-    yield Entry("dstack", partial(square, count=2), lambda m, a, b: m.dstack([a, b]), lambda m, a, b: m.dstack([a, b]))
-    yield Entry(
-        "meshgrid",
-        lambda rng, n: [rng.random(max(2, n // 1000)), rng.random(1000)],
-        lambda m, a, b: m.meshgrid(a, b, indexing="ij"),
-        lambda m, a, b: m.meshgrid(a, b, indexing="ij"),
+    yield alike("hstack", partial(square, count=2), lambda m, a, b: m.hstack([a, b]))
+    yield alike("vstack", partial(square, count=2), lambda m, a, b: m.vstack([a, b]))
+    yield alike("dstack", partial(square, count=2), lambda m, a, b: m.dstack([a, b]))
+    yield alike(
+        "meshgrid", lambda rng, n: [rng.random(max(2, n // 1000)), rng.random(1000)], lambda m, a, b: m.meshgrid(a, b, indexing="ij")
     )
     yield Entry("diag", square, lambda m, x: m.diag(x), lambda m, x: m.diag(x).copy())
     yield Entry("diag_embed", lambda rng, n: [rng.standard_normal((max(1, n // 64), 8))], lambda m, x: m.diag_embed(x))
-    yield Entry("trace", square, lambda m, x: m.trace(x), lambda m, x: m.trace(x))
+    yield alike("trace", square, lambda m, x: m.trace(x))
     yield Entry("rot90", square, lambda m, x: m.rot90(x), lambda m, x: m.rot90(x).copy())
-    yield Entry("tile", square, lambda m, x: m.tile(x, (2, 1)), lambda m, x: m.tile(x, (2, 1)))
+    yield alike("tile", square, lambda m, x: m.tile(x, (2, 1)))
 
 
 def indexing() -> Iterator[Entry]:
@@ -248,9 +241,7 @@ def indexing() -> Iterator[Entry]:
     yield method("write rows", indexed, _write_row)
     yield Entry("gather", gathered, lambda m, x, i, v: m.gather(x, 1, i), lambda m, x, i, v: m.take_along_axis(x, i, 1))
     yield Entry("take_along_dim", gathered, lambda m, x, i, v: m.take_along_dim(x, i, 1), lambda m, x, i, v: m.take_along_axis(x, i, 1))
-    yield Entry(
-        "take", lambda rng, n: [rng.standard_normal(n), rng.integers(0, n, n)], lambda m, x, i: m.take(x, i), lambda m, x, i: m.take(x, i)
-    )
+    yield alike("take", lambda rng, n: [rng.standard_normal(n), rng.integers(0, n, n)], lambda m, x, i: m.take(x, i))
     yield method(
         "scatter",
         lambda rng, n: [a := square(rng, n)[0], np.argsort(rng.random(a.shape), 1), square(rng, n)[0]],
@@ -266,42 +257,24 @@ def indexing() -> Iterator[Entry]:
 
 def products() -> Iterator[Entry]:
     """Products of vectors and matrices."""
-    yield Entry(
-        "matmul",
-        partial(matrices, count=2),
-        lambda m, a, b: m.matmul(a, b),
-        lambda m, a, b: m.matmul(a, b),
-        operations=lambda a, b: 2 * len(a) * b.size,
-    )
+    yield alike("matmul", partial(matrices, count=2), lambda m, a, b: m.matmul(a, b), operations=lambda a, b: 2 * len(a) * b.size)
     yield Entry("mv", partial(matrices, count=2), lambda m, a, b: m.mv(a, b[0]), lambda m, a, b: a @ b[0])
-    yield Entry("dot", partial(normal, count=2), lambda m, a, b: m.dot(a, b), lambda m, a, b: m.dot(a, b))
+    yield alike("dot", partial(normal, count=2), lambda m, a, b: m.dot(a, b))
     yield Entry("bmm", batches, lambda m, a, b: m.bmm(a, b), lambda m, a, b: m.matmul(a, b))
     yield Entry("addmm", partial(matrices, count=3), lambda m, a, b, c: m.addmm(a, b, c), lambda m, a, b, c: a + b @ c)
     yield Entry("einsum", partial(matrices, count=2), lambda m, a, b: m.einsum("ij,jk->ik", a, b), lambda m, a, b: m.einsum("ij,jk", a, b))
     yield Entry("linear", linear, lambda m, x, w, b: m.nn.functional.linear(x, w, b), lambda m, x, w, b: x @ w.T + b)
-    yield Entry(
-        "kron", lambda rng, n: [rng.standard_normal((2, 2)), square(rng, n)[0]], lambda m, a, b: m.kron(a, b), lambda m, a, b: m.kron(a, b)
-    )
-    yield Entry(
-        "cross",
-        lambda rng, n: [rng.standard_normal((max(1, n // 3), 3)) for _ in range(2)],
-        lambda m, a, b: m.linalg.cross(a, b),
-        lambda m, a, b: m.linalg.cross(a, b),
-    )
+    yield alike("kron", lambda rng, n: [rng.standard_normal((2, 2)), square(rng, n)[0]], lambda m, a, b: m.kron(a, b))
+    yield alike("cross", lambda rng, n: [rng.standard_normal((max(1, n // 3), 3)) for _ in range(2)], lambda m, a, b: m.linalg.cross(a, b))
     yield Entry(
         "cdist", lambda rng, n: [rng.standard_normal((max(2, n // 100), 3)), rng.standard_normal((30, 3))], lambda m, a, b: m.cdist(a, b)
     )
-    yield Entry(
-        "outer",
-        lambda rng, n: [rng.random(max(2, n // 100)), rng.random(100)],
-        lambda m, a, b: m.outer(a, b),
-        lambda m, a, b: m.outer(a, b),
-    )
-    yield Entry("inner", partial(square, count=2), lambda m, a, b: m.inner(a[0], b[0]), lambda m, a, b: m.inner(a[0], b[0]))
+    yield alike("outer", lambda rng, n: [rng.random(max(2, n // 100)), rng.random(100)], lambda m, a, b: m.outer(a, b))
+    yield alike("inner", partial(square, count=2), lambda m, a, b: m.inner(a[0], b[0]))
     yield Entry("vecdot", partial(square, count=2), lambda m, a, b: m.linalg.vecdot(a, b))
-    yield Entry("tensordot", partial(matrices, count=2), lambda m, a, b: m.tensordot(a, b, 1), lambda m, a, b: m.tensordot(a, b, 1))
-    yield Entry("multi_dot", partial(matrices, count=3), lambda m, *x: m.linalg.multi_dot(x), lambda m, *x: m.linalg.multi_dot(x))
-    yield Entry("matrix_power", matrices, lambda m, a: m.linalg.matrix_power(a, 3), lambda m, a: m.linalg.matrix_power(a, 3))
+    yield alike("tensordot", partial(matrices, count=2), lambda m, a, b: m.tensordot(a, b, 1))
+    yield alike("multi_dot", partial(matrices, count=3), lambda m, *x: m.linalg.multi_dot(x))
+    yield alike("matrix_power", matrices, lambda m, a: m.linalg.matrix_power(a, 3))
     yield Entry("baddbmm", batches, lambda m, a, b: m.baddbmm(a, a, b), lambda m, a, b: a + m.matmul(a, b))
 
 
@@ -317,15 +290,15 @@ def losses() -> Iterator[Entry]:
 def decompositions() -> Iterator[Entry]:
     """Linear algebra beyond products: one matrix of 3, 30 and 300 on a side, and 600 of 4."""
     one: list[Entry] = [
-        Entry("inv", matrices, lambda m, a: m.linalg.inv(a), lambda m, a: m.linalg.inv(a)),
-        Entry("det", _of_moderate_det, lambda m, a: m.linalg.det(a), lambda m, a: m.linalg.det(a)),
+        alike("inv", matrices, lambda m, a: m.linalg.inv(a)),
+        alike("det", _of_moderate_det, lambda m, a: m.linalg.det(a)),
         Entry("slogdet", matrices, lambda m, a: m.linalg.slogdet(a)),
-        Entry("solve", partial(matrices, count=2), lambda m, a, b: m.linalg.solve(a, b), lambda m, a, b: m.linalg.solve(a, b)),
+        alike("solve", partial(matrices, count=2), lambda m, a, b: m.linalg.solve(a, b)),
         Entry("solve_triangular", partial(matrices, count=2), lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True)),
-        Entry("cholesky", definite, lambda m, a: m.linalg.cholesky(a), lambda m, a: m.linalg.cholesky(a)),
-        Entry("eigvalsh", definite, lambda m, a: m.linalg.eigvalsh(a), lambda m, a: m.linalg.eigvalsh(a)),
+        alike("cholesky", definite, lambda m, a: m.linalg.cholesky(a)),
+        alike("eigvalsh", definite, lambda m, a: m.linalg.eigvalsh(a)),
         Entry("svdvals", matrices, lambda m, a: m.linalg.svdvals(a)),
-        Entry("pinv", matrices, lambda m, a: m.linalg.pinv(a), lambda m, a: m.linalg.pinv(a)),
+        alike("pinv", matrices, lambda m, a: m.linalg.pinv(a)),
     ]
     yield from one
     for entry in one[:3]:

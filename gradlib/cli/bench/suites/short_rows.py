@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, along, method, named
+from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, alike, along, method, named
 
 POINTS, CHANNELS, FEATURES, QUATERNIONS = (20_000, 3), (3, 20_000), (1000, 64), (20_000, 4)
 ALL: tuple[Size, ...] = (POINTS, CHANNELS, FEATURES)
@@ -112,22 +112,22 @@ def of_points() -> Iterator[Entry]:
     yield from along("all any", bools, 1, gradient=False)
     yield from along("cummax", distinct, 0)
     yield from along("cummax", distinct, 1)
-    yield Entry("diff", normal, lambda m, x: m.diff(x), lambda m, x: m.diff(x))
+    yield alike("diff", normal, lambda m, x: m.diff(x))
     yield Entry("diff(dim=0)", normal, lambda m, x: m.diff(x, dim=0), lambda m, x: m.diff(x, axis=0))
     yield Entry("flip", normal, lambda m, x: m.flip(x, (1,)), lambda m, x: m.flip(x, 1).copy())
-    yield Entry("roll", normal, lambda m, x: m.roll(x, 1, 1), lambda m, x: m.roll(x, 1, 1))
+    yield alike("roll", normal, lambda m, x: m.roll(x, 1, 1))
     yield Entry("pad", normal, lambda m, x: m.nn.functional.pad(x, (0, 1)), lambda m, x: m.pad(x, ((0, 0), (0, 1))))
-    yield Entry("stack(dim=1)", partial(normal, count=2), lambda m, a, b: m.stack([a, b], 1), lambda m, a, b: m.stack([a, b], 1))
+    yield alike("stack(dim=1)", partial(normal, count=2), lambda m, a, b: m.stack([a, b], 1))
     yield Entry("stack of columns", normal, lambda m, x: m.stack(x.unbind(1), 1), lambda m, x: m.stack([x[:, k] for k in range(3)], 1))
     yield method("index columns", normal, lambda x: x[:, [2, 0, 1]], array=lambda m, x: x[:, [2, 0, 1]])
     yield method("write a column", with_column, _written, array=_written_by_numpy)
     yield Entry("where, rows", with_column, lambda m, x, c: m.where(c > 1, x, 0.0), lambda m, x, c: m.where(c > 1, x, x.dtype.type(0)))
     yield Entry("gather rows", picking, _gathered_rows, lambda m, x, i, v: x[i])
     yield method("scatter_add of rows", picking, lambda x, i, v: x.scatter_add(0, i[:, None].expand(*v.shape), v))
-    yield Entry("cross", partial(normal, count=2), lambda m, a, b: m.linalg.cross(a, b), lambda m, a, b: m.linalg.cross(a, b))
+    yield alike("cross", partial(normal, count=2), lambda m, a, b: m.linalg.cross(a, b))
     yield Entry("vecdot", partial(normal, count=2), lambda m, a, b: m.linalg.vecdot(a, b), lambda m, a, b: m.vecdot(a, b))
-    yield Entry("matmul", with_matrix, lambda m, x, w: x @ w, lambda m, x, w: x @ w)
-    yield Entry("matmul of each row", with_matrices, lambda m, w, x: w @ x, lambda m, w, x: w @ x)
+    yield alike("matmul", with_matrix, lambda m, x, w: x @ w)
+    yield alike("matmul of each row", with_matrices, lambda m, w, x: w @ x)
     yield method("normalized", normal, lambda x: x / x.norm(dim=1, keepdim=True), array=lambda m, x: x / m.linalg.norm(x, axis=1)[:, None])
 
 
