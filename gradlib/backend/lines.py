@@ -6,6 +6,7 @@ number waits for the one before. Here a number of every line is taken at once, i
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ _WIDE, _BESIDE, _ROWS = 128, 256, 256
 """The longest rows of which several are reduced as one, how many elements that has, and the fewest rows."""
 SHORTER, LINES = 8, 1 << 12
 """The longest lines whose extremes are placed so, and the fewest of them."""
+_BLOCKS, _BLOCK = 1 << 14, 8
+"""The fewest elements of a running fold that goes by blocks, and how long these are."""
 _STEP, _WIDENED, STEPS = 256, 512, 64
 """The fewest elements of a step of a running fold, those in another dtype, and the longest lines along the memory that have steps."""
 
@@ -118,12 +121,23 @@ def first_extremes(ufunc: Any, array: Array) -> tuple[Array, Array] | None:
     return values.reshape(left), places.reshape(left)
 
 
-def accumulated(ufunc: Any, array: Array, axis: int, dtype: Any = None) -> Array:
-    """``ufunc.accumulate(array, axis)`` of an array that has an axis; in another dtype where one is given, rounded at the end."""
-    if array.size < _STEP or not _has_steps(array, axis, _STEP if dtype is None else _WIDENED):
-        return ufunc.accumulate(array, axis) if dtype is None else ufunc.accumulate(array.astype(dtype), axis).astype(array.dtype, "C")
+def accumulated(ufunc: Any, array: Array, axis: int, dtype: Any = None, from_end: bool = False) -> Array:
+    """``ufunc.accumulate(array, axis)`` of an array that has an axis, in row-major order where it is large.
+
+    Args:
+        axis: from 0. dtype: what is computed in, the result being rounded at the end; the array's own without it.
+        from_end: from the last element to the first.
+    """
+    stepped = array.size >= _STEP and _has_steps(array, axis, _STEP if dtype is None else _WIDENED)
+    if not stepped and array.size >= _BLOCKS and (blocks := _in_blocks(ufunc, array, axis, dtype, from_end)) is not None:
+        return blocks
+    if from_end:
+        array = np.flip(array, axis)
+    if not stepped:
+        made = ufunc.accumulate(array, axis) if dtype is None else ufunc.accumulate(array.astype(dtype), axis).astype(array.dtype, "C")
+        return np.flip(made, axis).copy() if from_end else made
     made = np.empty(array.shape, array.dtype)
-    steps, results = array.swapaxes(axis, 0), made.swapaxes(axis, 0)
+    steps, results = array.swapaxes(axis, 0), made.swapaxes(axis, 0)[:: -1 if from_end else 1]
     results[0] = steps[0]
     if dtype is None:
         for before, step, result in zip(results, steps[1:], results[1:], strict=False):
@@ -140,3 +154,66 @@ def _has_steps(array: Array, axis: int, least: int) -> bool:
     """Whether a running fold goes from number to number in steps of so many elements, which in short lines do not lie far apart."""
     count = array.shape[axis]
     return 0 < least * count <= array.size and (count <= STEPS or axis < array.ndim - 1)
+
+
+def _in_blocks(ufunc: Any, array: Array, axis: int, dtype: Any, from_end: bool) -> Array | None:
+    """The same along the first of two dimensions or the last of any, for the blocks of each line side by side.
+
+    Returns: None for other dimensions and ufuncs, for lines too short, and where sums leave the finite numbers: those of a block may do so
+    where the whole line's do not.
+    """
+    count, last = array.shape[axis], axis == array.ndim - 1
+    if ufunc not in _IN_BLOCKS or count < _BLOCK * _BLOCK or not (last or array.ndim == 2):
+        return None
+    made = np.empty(array.shape, array.dtype)
+    lines, results = (x.reshape(-1, count).T if last else x for x in (array, made))
+    if from_end:
+        lines, results = lines[::-1], results[::-1]
+    width = lines.shape[1]
+    group = max(1, _AT_ONCE // count) if last else width
+    with np.errstate(over="ignore", invalid="ignore"):
+        for begin in range(0, width, group):
+            whole = slice(begin, begin + group)
+            if not _of_blocks(ufunc, lines[:, whole], results[:, whole], dtype or array.dtype, not last and width >= _BLOCK):
+                return None
+    return made
+
+
+def _of_blocks(ufunc: Any, lines: Array, results: Array, dtype: Any, in_rows: bool) -> bool:
+    """Write the running fold of each column; ``in_rows``: whether rows are long enough to be moved as they lie.
+
+    Returns: whether all of it is finite, where that is asked.
+    """
+    width, size = lines.shape[1], 2 * _BLOCK if in_rows else _BLOCK
+    at_once = max(1, _AT_ONCE // (width * size)) * size
+    before: Any = None
+    for begin in range(0, len(lines), at_once):
+        part, out = lines[begin : begin + at_once], results[begin : begin + at_once]
+        whole = len(part) // size * size
+        if whole:
+            blocks, into = (x[:whole].reshape(-1, size, width) for x in (part, out))
+            steps = blocks.transpose((1, 0, 2) if in_rows else (1, 2, 0)).astype(dtype, order="C")
+            for step, following in itertools.pairwise(steps):
+                ufunc(step, following, out=following)
+            ends = steps[-1] if in_rows else steps[-1].T
+            if before is not None:
+                ends[0] = ufunc(before, ends[0])
+            ends = ufunc.accumulate(ends, 0)
+            others = steps if in_rows else steps.swapaxes(1, 2)
+            ufunc(others[:, 1:], ends[:-1], out=others[:, 1:])
+            if before is not None:
+                ufunc(others[:-1, 0], before, out=others[:-1, 0])
+            into[...] = others.swapaxes(0, 1)
+            before = ends[-1]
+        if whole < len(part):
+            rest = part[whole:].astype(dtype)
+            if before is not None:
+                rest[0] = ufunc(before, rest[0])
+            rest = ufunc.accumulate(rest, 0)
+            out[whole:] = rest
+            before = rest[-1]
+    return ufunc is not np.add or bool(np.isfinite(before).all())
+
+
+_IN_BLOCKS = (np.add, np.maximum, np.minimum)
+"""The folds whose parts may be folded first."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, cupy, has_nan, row_major, running_fold
-from gradlib.backend.columns import has_columns, subtract, write
+from gradlib.backend.columns import has_columns, row_major_copied, subtract, write
 from gradlib.backend.flat_index import positions
 from gradlib.backend.lines import STEPS, accumulated
 from gradlib.backend.reducing import folded
@@ -111,8 +111,11 @@ def cumsum_from_end(xp: Namespace, input: Any, dim: int) -> Any:
     """Running sum from the last element to the first: the transpose of ``cumsum``."""
     if not input.ndim:
         return input
-    if xp is np and input.size >= _LARGE and _has_rows("cumsum", input, wrap_dim(dim, input.ndim)):
-        return _by_rows("cumsum", input, from_end=True)
+    if xp is np and (char := input.dtype.char) in "fd":
+        at = wrap_dim(dim, input.ndim)
+        if input.size >= _LARGE and _has_rows("cumsum", input, at):
+            return _by_rows("cumsum", input, from_end=True)
+        return row_major(accumulated(np.add, input, at, None if char == "d" else dtypes.float64, from_end=True))
     if xp is not np and (made := scanning.running("sum", input, wrap_dim(dim, input.ndim), from_end=True)) is not None:
         return made[0].astype(input.dtype, copy=False)
     return xp.ascontiguousarray(xp.flip(_running(xp, "cumsum", xp.flip(input, dim), dim, None), dim))  # no tensor has steps backwards
@@ -242,8 +245,11 @@ Cummin = namedtuple("Cummin", ["values", "indices"])
 
 def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """Each output's gradient goes to the element that was the extreme there."""
-    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME and dim in (-1, indices.ndim - 1):
-        return _added_by_runs(g[0], indices)
+    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME:
+        if dim in (-1, indices.ndim - 1):
+            return _added_by_runs(g[0], indices)
+        if indices.ndim == 2:
+            return row_major(_added_by_runs(g[0].T.copy(), indices.T.copy()).T)
     return put_along(g[0], indices, dim, input_shape, True)
 
 
@@ -269,8 +275,11 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     attained = input == values
     if xp is not np or has_nan(values):
         attained |= input != input
-    if xp is np and dim == input.ndim - 1 and attained.flags.c_contiguous and np.count_nonzero(attained) * 8 < attained.size:
-        return values, _held(attained)
+    if xp is np and attained.flags.c_contiguous and np.count_nonzero(attained) * 8 < attained.size:
+        if dim == input.ndim - 1:
+            return values, _held(attained)
+        if input.ndim == 2:
+            return row_major(values), _held_in_columns(attained)
     if xp is np:
         places = attained * positions(input.shape[dim], input.ndim - 1 - dim)  # of large arrays in a tenth of the time of where
     else:
@@ -282,6 +291,14 @@ def _held(attained: Any) -> Any:
     """The index along the last dimension of the latest marked element, for each element; each line's first is marked."""
     at = np.flatnonzero(attained)
     return np.repeat(at % attained.shape[-1], np.diff(at, append=attained.size)).reshape(attained.shape)
+
+
+def _held_in_columns(attained: Any) -> Any:
+    """The same along the first of two dimensions."""
+    count, width = attained.shape
+    at = np.flatnonzero(attained)
+    begins = np.sort(at % width * count + at // width)  # the columns one behind the other
+    return row_major_copied(np.repeat(begins % count, np.diff(begins, append=attained.size)).reshape(width, count).T)
 
 
 @op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gradlib
+from gradlib.backend import lines
 from gradlib.backend.lines import accumulated, counted, first_extremes, has_short_lines, reduced
 
 pytestmark = pytest.mark.host
@@ -123,7 +125,14 @@ def test_running_folds_have_numpys_bits(shape: tuple[int, ...], ufunc: Any) -> N
         for axis in range(x.ndim):
             for each in (x, x[::-1], np.asfortranarray(x)):
                 wanted = ufunc.accumulate(each.astype(wide or dtype), axis).astype(dtype)
-                assert accumulated(ufunc, each, axis, wide).tobytes() == wanted.tobytes()
+                made = accumulated(ufunc, each, axis, wide)
+                if ufunc is np.add and x.size >= lines._BLOCKS and shape[axis] > lines.STEPS:  # sums of blocks: no worse, but others
+                    exact = np.add.accumulate(each.astype(np.longdouble), axis)
+                    assert np.abs(made - exact).max() <= np.abs(wanted - exact).max()
+                else:
+                    assert made.tobytes() == wanted.tobytes()
+                back = accumulated(ufunc, np.flip(each, axis), axis, wide, from_end=True)
+                assert np.array_equal(back, np.flip(made, axis))
 
 
 @pytest.mark.parametrize("shape", [(1000, 131), (70, 1000), (1, 70_001), (300, 20, 129)], ids=str)
@@ -148,3 +157,64 @@ def test_counts_and_outer_products_of_many_numbers() -> None:
     made = gradlib.outer(gradlib.tensor(x[:700]), gradlib.tensor(x))
     assert made.numpy().tobytes() == np.outer(x[:700], x).tobytes()
     assert np.getbufsize() == before
+
+
+LONG = [((20_000, 3), 0), ((1000, 64), 0), ((3, 20_000), 1), ((64, 1000), 1), ((2, 30, 700), 2), ((40_000, 1), 0), ((16_411, 5), 0)]
+
+
+@pytest.mark.parametrize(("shape", "axis"), LONG, ids=str)
+@pytest.mark.parametrize("ufunc", [np.add, np.maximum, np.minimum])
+def test_running_folds_by_blocks_are_right(shape: tuple[int, ...], axis: int, ufunc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, shape)  # whose sums are exact in every order
+    for at_once in (lines._AT_ONCE, 5000):
+        monkeypatch.setattr(lines, "_AT_ONCE", at_once)
+        for dtype, wide in (("float32", np.float64), ("float64", None), ("int64", None)):
+            for each in (x.astype(dtype), np.asfortranarray(x.astype(dtype)), np.flip(x, axis).astype(dtype)):
+                for from_end in (False, True):
+                    made = lines._in_blocks(ufunc, each, axis, wide, from_end)
+                    assert made is not None
+                    assert made.dtype == dtype
+                    wanted = ufunc.accumulate(np.flip(each, axis) if from_end else each, axis)
+                    assert np.array_equal(made, np.flip(wanted, axis) if from_end else wanted)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize(("shape", "axis"), LONG, ids=str)
+def test_running_sums_that_are_not_finite_are_numpys(shape: tuple[int, ...], axis: int) -> None:
+    near = np.zeros(shape)
+    line = np.moveaxis(near, axis, 0)
+    line[5], line[9:11] = -1e308, 1e308  # of which a block's sum overflows, and that of the whole does not
+    for written in ({}, {300: np.inf}, {300: np.inf, 310: -np.inf}, {300: np.nan}):
+        x = near.copy()
+        for place, value in written.items():
+            np.moveaxis(x, axis, 0)[place] = value
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if written else "error")
+            assert np.array_equal(accumulated(np.add, x, axis), np.add.accumulate(x, axis), equal_nan=True)
+            assert np.array_equal(accumulated(np.maximum, x, axis), np.maximum.accumulate(x, axis), equal_nan=True)
+
+
+def test_running_sums_of_negative_zeros_keep_their_sign() -> None:
+    for shape, axis in LONG:
+        assert np.signbit(accumulated(np.add, np.full(shape, -0.0), axis)).all()
+        assert np.signbit(accumulated(np.add, np.full(shape, -0.0, "float32"), axis, np.float64)).all()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_extremes_and_their_gradient_are_right_along_both_dimensions(dim: int) -> None:
+    for shape in ((6000, 3), (700, 40), (3, 6000)):
+        for array in (np.random.default_rng(0).standard_normal(shape), np.random.default_rng(0).integers(0, 9, shape).astype("float64")):
+            x = gradlib.tensor(array).requires_grad_()
+            values, places = gradlib.cummax(x, dim)
+            wanted = np.maximum.accumulate(array, dim)
+            latest = np.maximum.accumulate(np.where(array == wanted, np.indices(shape)[dim], 0), dim)
+            assert np.array_equal(values.numpy(force=True), wanted)
+            assert np.array_equal(places.numpy(), latest)
+            assert values.is_contiguous()
+            assert places.is_contiguous()
+            g = np.random.default_rng(1).standard_normal(shape)
+            expected = np.zeros(shape)
+            other = np.indices(shape)[1 - dim]
+            np.add.at(expected, (latest, other) if dim == 0 else (other, latest), g)
+            values.backward(gradlib.tensor(g))
+            assert np.allclose(x.grad.numpy(), expected)

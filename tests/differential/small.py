@@ -22,7 +22,7 @@ THRESHOLDS = {
     "backend.columns": "LEAST WIDTH _BYTES",
     "backend.copying": "_SMALL",
     "backend.flat_index": "FEW _SHORT",
-    "backend.lines": "LINES MANY SHORTER STEPS _AT_ONCE _BESIDE _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
+    "backend.lines": "LINES MANY SHORTER STEPS _AT_ONCE _BESIDE _BLOCK _BLOCKS _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
     "backend.mask": "LEAST _BLOCK _SOME",
     "backend.rows": "_MANY _ROW",
     "backend.scatter": "_LONG",
