@@ -17,6 +17,8 @@ WIDTH = 4
 """The most elements of such a row; of columns side by side memory is read once for each."""
 _BYTES = 32
 """The most bytes of one."""
+_BESIDE = 256
+"""How many elements rows have that are computed with as one."""
 LEAST = 1 << 10
 """The fewest rows for which it is worth the calls."""
 
@@ -90,3 +92,22 @@ def subtract(a: Array, b: Array, out: Array) -> None:
         return
     for place in range(out.shape[-1]):
         np.subtract(*[each[:, place] for each in given])  # type: ignore[index]
+
+
+def with_row(ufunc: Any, array: Array, row: Array) -> Array:
+    """``ufunc(array, row)``, of a matrix in row-major order and a number for each column, of dtypes of which the first is the result's."""
+    count, width = array.shape
+    beside = _BESIDE // width
+    made, whole = np.empty(array.shape, array.dtype), count - count % beside
+    repeated = np.empty((beside, width), row.dtype)
+    repeated[...] = row
+    ufunc(array[:whole].reshape(-1, beside * width), repeated.reshape(-1), out=made[:whole].reshape(-1, beside * width))
+    if whole < count:
+        ufunc(array[whole:], row, out=made[whole:])
+    return made
+
+
+def with_column(ufunc: Any, array: Array, column: Array) -> Array:
+    """The same of a matrix and a number of its dtype for each row."""
+    made = column.repeat(array.shape[1]).reshape(array.shape)
+    return ufunc(array, made, out=made)

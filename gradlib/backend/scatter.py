@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, apart, assign, cupy, namespace
+from gradlib.backend.columns import LEAST
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
-from gradlib.backend.flat_index import along_grid, flat_index, put_along_axis
+from gradlib.backend.flat_index import FEW, WHOLE, along, along_grid, flat_index, put_along_axis, region, vector_along
 from gradlib.backend.placing import put, put_along
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
@@ -72,13 +73,28 @@ def rows_into_zeros(shape: tuple[int, ...], index: Any, values: Array) -> Array 
 
 def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
     """``ufunc.at``, which has a short path for one index into one dimension, several times faster."""
-    places = None if target.ndim < 2 else flat_index(target, index if isinstance(index, tuple) else (index,), each=True)
+    index = index if isinstance(index, tuple) else (index,)
+    if len(index) == 1 and _adds_narrow_rows(target, index[0]):
+        rows = np.broadcast_to(values, (len(index[0]), target.shape[1]))
+        for place in range(target.shape[1]):
+            ufunc.at(target[:, place], index[0], rows[:, place])
+        return
+    places = None if target.ndim < 2 else flat_index(target, index, each=True)
     if places is not None:
         target, index = target.reshape(-1), (places.reshape(-1),)
         values = np.broadcast_to(values, places.shape).reshape(-1) if np.ndim(values) else values
     ufunc.at(target, index, values)
 
 
+def _adds_narrow_rows(target: Array, index: Any) -> bool:
+    """Whether a vector of many integers picks rows of a matrix that are so short that their columns are written one after the other."""
+    if target.ndim != 2 or type(index) is not np.ndarray or index.ndim != 1 or index.dtype.kind not in "iu":
+        return False
+    return len(index) >= LEAST and target.shape[1] <= _NARROW
+
+
+_NARROW = 8
+"""The most elements of such a row."""
 _LONG = 256
 """How long a row is to be for Python to add it quicker than ``ufunc.at``; of fewer elements no other way is worth a question."""
 
@@ -126,7 +142,15 @@ def write_along(how: str, target: Array, index: Array, dim: int, values: Any) ->
     if how == "put" and on_host:
         put_along_axis(target, index, values, dim)
         return
-    key = along_grid(np if on_host else cupy(), index.shape, index, dim)
+    key: tuple[Any, ...] | None = None
+    if on_host and index.size >= FEW:
+        if (vector := vector_along(index, dim, target.shape[dim])) is not None:
+            target, key = target[region(index, dim, WHOLE)], (*(WHOLE,) * dim, vector)
+        elif (places := along(target, index, dim)) is not None:
+            target, key = target.reshape(-1), (places.reshape(-1),)
+            values = values.reshape(-1) if np.ndim(values) else values
+    if key is None:
+        key = along_grid(np if on_host else cupy(), index.shape, index, dim)
     if how == "put":
         assign(target, key, values)
     elif how == "add":

@@ -60,6 +60,8 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
     array = places._array if type(places) is Tensor else raw(places)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return None
+    if array.size > _FEW and 0 in array.strides:
+        array = array[tuple([slice(0, 1) if not step else slice(None) for step in array.strides])]  # all that an expanded one holds
     if array.size <= _FEW:
         found = array.tolist() if array.ndim == 1 else array.reshape(-1).tolist()
         low, high = min(found), max(found)

@@ -114,7 +114,7 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
         if xp is np and input.size >= FEW:
             places = flat_index(input, key) if count > 1 else irregular_places(input, key[0]) if len(key) == 1 else None
         if places is not None:
-            return input.reshape(-1).take(places, None, None, "clip")  # they are in range
+            return input.reshape(-1).take(places, None, None, "wrap")  # they are in range
         made = input[key]
         return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError

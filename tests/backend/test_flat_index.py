@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.backend.flat_index import flat_index, put_along_axis, take_along_axis
+import gradlib
+from gradlib.backend.flat_index import flat_index, put_along_axis, take_along_axis, vector_along
+from gradlib.backend.scatter import write_along
 
 CUBE = np.arange(7 * 30 * 20).reshape(7, 30, 20)
 RNG = np.random.default_rng(0)
@@ -62,3 +64,68 @@ def test_put_is_put_along_axis(dim: int) -> None:
     put_along_axis(given, index, CUBE, dim)
     np.put_along_axis(expected, index, CUBE, dim)
     np.testing.assert_array_equal(given, expected)
+
+
+SHAPES = [((6000, 3), (6000, 3)), ((6000, 3), (5000, 2)), ((6000, 9), (5000, 9)), ((3, 6000), (3, 6000)), ((70, 40, 3), (70, 40, 3))]
+SHAPES += [((6000, 3), (9000, 3)), ((3, 6000), (2, 7000)), ((70, 40, 3), (60, 90, 2))]
+
+
+@pytest.mark.parametrize(("shape", "sizes"), SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_short_rows_are_read_and_written_by_an_index_for_each_element_or_by_a_repeated_vector(shape: Any, sizes: Any, dtype: str) -> None:
+    given = RNG.standard_normal(shape)
+    for dim in range(len(shape)):
+        if any(n > m for d, (n, m) in enumerate(zip(sizes, shape, strict=True)) if d != dim):
+            continue
+        vector = RNG.integers(0, shape[dim], [n if d == dim else 1 for d, n in enumerate(sizes)]).astype(dtype)
+        for index in (RNG.integers(0, shape[dim], sizes).astype(dtype), np.broadcast_to(vector, sizes)):
+            found = vector_along(index, dim, shape[dim])
+            assert (found is None) == (index.strides[dim] != 0 and index.flags.owndata)
+            grid = tuple(index if d == dim else places for d, places in enumerate(np.indices(sizes, sparse=True)))
+            made = take_along_axis(np, given, index, dim)
+            assert made.flags.c_contiguous
+            np.testing.assert_array_equal(made, given[grid])
+            values = RNG.standard_normal(sizes)
+            for how, ufunc in (("add", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
+                wanted, target = given.copy(), given.copy()
+                ufunc.at(wanted, grid, values)
+                write_along(how, target, index, dim, values)
+                np.testing.assert_allclose(target, wanted, rtol=1e-13)
+            for value in (values, 2.5):
+                wanted, target = given.copy(), given.copy()
+                wanted[grid] = value
+                write_along("put", target, index, dim, value)
+                np.testing.assert_array_equal(target, wanted)
+
+
+def test_places_outside_are_left_to_numpy_also_where_one_vector_is_repeated() -> None:
+    given = RNG.standard_normal((6000, 3))
+    for place in (-1, 6000):
+        vector = np.full((6000, 1), place)
+        index = np.broadcast_to(vector, (6000, 3))
+        assert vector_along(index, 0, 6000) is None
+    np.testing.assert_array_equal(take_along_axis(np, given, np.full((6000, 3), -1), 0), given[[-1] * 6000])
+    with pytest.raises(IndexError):
+        take_along_axis(np, given, index, 0)
+
+
+@pytest.mark.host  # values are not looked at on a CUDA device
+def test_an_expanded_index_is_checked() -> None:
+    x = gradlib.tensor(RNG.standard_normal((6000, 3)))
+    for place in (-1, 6000):
+        index = gradlib.tensor([0] * 5999 + [place])[:, None].expand(6000, 3)
+        for call in (lambda index=index: x.gather(0, index), lambda index=index: x.scatter_add(0, index, x)):
+            with pytest.raises(RuntimeError, match=f"index {place} is out of bounds for a dimension of size 6000"):
+                call()
+
+
+def test_the_gradient_of_rows_read_by_an_expanded_index_is_added_up() -> None:
+    for dim, shape in ((0, (6000, 3)), (1, (3, 6000))):
+        x = gradlib.tensor(RNG.standard_normal(shape)).requires_grad_()
+        vector = RNG.integers(0, 6000, 6000)
+        index = gradlib.tensor(vector).reshape(tuple(-1 if d == dim else 1 for d in range(2))).expand(shape)
+        g = RNG.standard_normal(shape)
+        x.gather(dim, index).backward(gradlib.tensor(g))
+        wanted = np.zeros(shape)
+        np.add.at(wanted, (vector,) if dim == 0 else (slice(None), vector), g)
+        np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)

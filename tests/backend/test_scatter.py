@@ -118,3 +118,21 @@ def test_an_extreme_is_exact_and_keeps_nan(largest: bool, there: Any) -> None:
     reduce_at("max" if largest else "min", target, (there(np.array([0, 1, 1])),), there(values))
     assert host(target)[0] == values[0]
     assert np.isnan(host(target)[1])
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("dtype", ["int8", "int64", "float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("width", [1, 3, 8, 9])
+def test_short_rows_are_added_to_those_that_they_name(width: int, dtype: str) -> None:
+    places = np.random.default_rng(1).integers(-500, 500, 3000)
+    for values in (drawn((3000, width), dtype), drawn((width,), dtype), drawn((3000, 1), dtype)):
+        target, wanted = np.ones((500, width), values.dtype), np.ones((500, width), values.dtype)
+        scatter_add(target, (places,), values)
+        np.add.at(wanted, places, values)
+        np.testing.assert_allclose(target, wanted, rtol=1e-2 if dtype == "float16" else 1e-6)
+        if not dtype.startswith("complex"):
+            reduce_at("max", target, (places,), values)
+            np.maximum.at(wanted, places, values)
+            np.testing.assert_allclose(target, wanted, rtol=1e-2 if dtype == "float16" else 1e-6)
+    with pytest.raises(IndexError):
+        scatter_add(target, (np.full(3000, 500),), values)

@@ -19,13 +19,13 @@ PACKAGES = ("backend", "core", "func", "nn", "numpy", "ops", "optim", "trajector
 
 THRESHOLDS = {
     "backend.array": "SMALL _MANY",
-    "backend.columns": "LEAST WIDTH _BYTES",
+    "backend.columns": "LEAST WIDTH _BESIDE _BYTES",
     "backend.copying": "_SMALL",
     "backend.flat_index": "FEW _SHORT",
     "backend.lines": "LINES MANY SHORTER STEPS _AT_ONCE _BESIDE _BLOCK _BLOCKS _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
     "backend.mask": "LEAST _BLOCK _SOME",
     "backend.rows": "_MANY _ROW",
-    "backend.scatter": "_LONG",
+    "backend.scatter": "_LONG _NARROW",
     "backend.sums": "LEAST LEAST_ALONE SHORT _BESIDE _BLOCK _LINES _LONG _MANY _PIECE _WIDTH",
     "backend.vectorised.angles": "_SEVERAL",
     "backend.vectorised.blocks": "BLOCK LEAST _CACHED _LINE",
