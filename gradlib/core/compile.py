@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import array as arrays, vectorised
+from gradlib.backend import array as arrays, columns, vectorised
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import prepared, small
 from gradlib.core.compile_forward import forward_names
@@ -39,7 +39,8 @@ from gradlib.core.written import build, written_when_called
 def _parts(op: Op) -> dict[str, Any]:
     """What the texts of an operation name of its declaration."""
     nodes = {"Node": op.node, "Lasting": op.lasting_node}
-    return {"op": op, "_value": op.value, "_of_floats": op.of_floats, "_direct": op.direct, "_meet": op.meet, **nodes}
+    wide = {"_broadcast": functools.partial(columns.broadcast, op.direct), "LARGE": columns.LARGE} if op.broadcasts else {}
+    return {"op": op, "_value": op.value, "_of_floats": op.of_floats, "_direct": op.direct, "_meet": op.meet, **nodes, **wide}
 
 
 def compile_call(op: Op, operator: bool = False) -> Any:

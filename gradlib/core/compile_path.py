@@ -162,7 +162,7 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     loose = _is_loose(op)
     lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
     made = "Node"
-    body: list[str] = []
+    body = ["_ufunc = _direct"] if op.broadcasts and variant is not ON_DEVICE else []
     if [place for place in op.without_tensors if place or loose]:
         made = "_made"
         body.append("_made = Node")
@@ -264,12 +264,21 @@ def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
     """The class and dtype of the array in a Tensor, as the Tensor knows them or as they are asked now."""
     if variant is ON_DEVICE or _is_loose(op) or not op.promote or _promotes_itself(op):
         return _checked_array(op, f"a_{name}", variant)
+    known = [f"        {name}._float = _dtype"]
+    if op.broadcasts:  # a tensor that meets large ones of another shape stays unknown, so that nobody else is asked for shapes
+        first = f"a_{op.tensors[0]}"
+        known = [
+            f"        if {first}.nbytes < LARGE or {first}.size == a_{name}.size:",
+            f"    {known[0]}",
+            "        else:",
+            "            _ufunc = _broadcast",
+        ]
     return [
         f"if _dtype is None or {name}._float is not _dtype:",
         f"    if not ({variant.serves(f'a_{name}')}):",
         f"        {variant.leave(op)}",
         f"    if a_{name}.dtype is _dtype:",
-        f"        {name}._float = _dtype",
+        *known,
         "    else:",
         "        _dtype = None",
     ]
@@ -314,6 +323,8 @@ def _computed(op: Op, variant: Variant) -> list[str]:
     value = variant.value(op, passed)
     if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.on_kernel):
         value = f"(_of_floats if _float is not None else _value)({variant.library}, {passed})"
+    if op.broadcasts and variant is not ON_DEVICE:
+        value = f"_ufunc({passed})"
     lines = [f"    out = {value}"]
     if len(op.outputs) > 1:
         return lines

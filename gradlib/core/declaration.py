@@ -15,6 +15,7 @@ KINDS = ("elementwise", "linear", "bilinear", "other", "none")
 
 OPERATIONS: set[str] = set()
 """The names by which operations are seen; a function of operations that is named like the one it calls is not shown as well."""
+_OF_NUMBERS = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum"))
 COMPOSED: set[str] = set()
 """The names of functions of operations."""
 
@@ -201,6 +202,11 @@ class Op:
         """Whether the value is one of NumPy's ufuncs of the two operands, in either order."""
         called = inspect.unwrap(self.value).__code__.co_names
         return self.params == self.tensors and len(called) == 1 and getattr(getattr(np, called[0], None), "nin", 0) == 2
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether the value is one of NumPy's ufuncs of two operands that give what they take: `gradlib.backend.columns.broadcast`."""
+        return self.is_ufunc and self.ufunc in _OF_NUMBERS and self.direct is getattr(np, self.ufunc)
 
     def _need(self, name: str) -> Need:
         kind, place = self.decoded(name)

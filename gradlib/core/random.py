@@ -63,7 +63,8 @@ def default_generator(index: int | None) -> Generator:
     if made is None:
         with _lock:
             made = _defaults.setdefault(
-                index, Generator(Device("cpu") if index is None else Device("cuda", index))._begin(_first_seed)  # also during a capture
+                index,
+                Generator(Device("cpu") if index is None else Device("cuda", index))._begin(_first_seed),  # also during a capture
             )
     return made
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend.columns import copied, has_columns, joined, row_major_copied, subtract, write
+from gradlib.backend.columns import broadcast, copied, has_columns, joined, row_major_copied, subtract, write
 
 pytestmark = pytest.mark.host
 
@@ -146,3 +146,64 @@ def test_gradients_are_the_transposes(shape: tuple[int, ...], dtype: str) -> Non
         (dx,) = gradlib.autograd.grad(y, x, gradlib.as_tensor(g.astype(y.dtype)))
         left, right = np.vdot(g, y.numpy(force=True)), np.vdot(dx.numpy(), x.numpy(force=True))
         assert np.isclose(left, right, rtol=1e-4 if dtype != "float64" else 1e-10, atol=1e-1 if dtype != "float64" else 1e-8)
+
+
+BROADCAST = [
+    ((20_000, 3), (3,)), ((20_000, 3), (1, 3)), ((20_000, 3), (20_000, 1)), ((20_001, 7), (7,)), ((20_001, 7), (20_001, 1)),
+    ((3000, 64), (64,)), ((3000, 64), (3000, 1)), ((300, 50, 3), (3,)), ((300, 50, 3), (300, 50, 1)), ((300, 50, 3), (50, 3)),
+    ((300, 50, 3), (300, 1, 3)), ((300, 50, 3), (300, 1, 1)), ((300, 50, 3), (50, 1)), ((300, 50, 3), (1, 50, 1)),
+    ((20_000, 3), (1, 20_000, 3)),
+    ((1, 20_000, 3), (20_000, 1)), ((20_000, 3), (1, 1, 3)), ((20_000, 3), ()), ((20_000, 3), (1,)), ((20_000, 1), (1,)), ((0, 3), (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "other"), BROADCAST, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_and_columns_meet_short_rows_with_numpys_bits(shape: tuple[int, ...], other: tuple[int, ...], dtype: str) -> None:
+    a, b = drawn(shape, dtype), drawn(other, dtype)
+    for ufunc in (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum):
+        for left in with_gaps(a) if a.size else [a]:
+            made, wanted = broadcast(ufunc, left, b), ufunc(a, b)
+            assert made.dtype == wanted.dtype
+            assert made.shape == wanted.shape
+            assert np.array_equal(made, wanted)
+
+
+@pytest.mark.nonfinite
+def test_nan_infinity_and_the_sign_of_zero_meet_rows_and_columns_as_in_numpy() -> None:
+    a = drawn((20_000, 3), "float32")
+    a[:4] = [[np.nan, np.inf, -0.0], [0.0, -np.inf, 1.0], [-0.0, 0.0, -0.0], [np.inf, np.nan, 0.0]]
+    for b in (np.array([-0.0, np.inf, 0.0], "float32"), np.where(np.arange(20_000) % 2, np.inf, -0.0).astype("float32")[:, None]):
+        with np.errstate(all="ignore"):
+            for ufunc in (np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum):
+                made, wanted = broadcast(ufunc, a, b), ufunc(a, b)
+                assert np.array_equal(made, wanted, equal_nan=True)
+                assert np.array_equal(np.signbit(made)[wanted == 0], np.signbit(wanted)[wanted == 0])
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+def test_operations_of_large_tensors_and_rows_or_columns_are_numpys(dtype: str) -> None:
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    array = drawn((40_000, 3), "float32" if dtype == "bfloat16" else dtype)
+    x = gradlib.tensor(array).to(getattr(gradlib, dtype))
+    for part in (x[:1].clone(), x[0].clone(), x[:, :1].clone(), x[:1, :1].clone(), x[0, 0].clone(), x.clone()):
+        for few in (x[:5].clone(), x):  # the tensor is known from small ones, and is not
+            if part.ndim == 2 and len(part) > 1 and few is not x:
+                continue
+            for made, ufunc in ((few + part, np.add), (few * part, np.multiply)):
+                wanted = gradlib.as_tensor(ufunc(few.numpy(), part.numpy()))
+                assert made.dtype == wanted.dtype == x.dtype
+                assert gradlib.equal(made, wanted)
+
+
+@pytest.mark.parametrize("other", [(3,), (20_000, 1)], ids=str)
+def test_gradients_of_large_tensors_beside_a_row_or_a_column(other: tuple[int, ...]) -> None:
+    a, b, g = drawn((20_000, 3)), np.abs(drawn(other)) + 1, drawn((20_000, 3))[::-1].copy()
+    axis = 0 if len(other) == 1 else 1
+    for name, by_a, by_b in (("add", g, g), ("sub", g, -g), ("mul", g * b, g * a), ("div", g / b, -g * a / b**2)):
+        x, y = gradlib.tensor(a).requires_grad_(), gradlib.tensor(b).requires_grad_()
+        for _ in range(2):
+            dx, dy = gradlib.autograd.grad(getattr(gradlib, name)(x, y), [x, y], gradlib.tensor(g))
+            assert np.allclose(dx.numpy(), by_a)
+            assert np.allclose(dy.numpy(), by_b.sum(axis, keepdims=len(other) > 1))

@@ -128,4 +128,4 @@ def test_the_gradient_of_rows_read_by_an_expanded_index_is_added_up() -> None:
         x.gather(dim, index).backward(gradlib.tensor(g))
         wanted = np.zeros(shape)
         np.add.at(wanted, (vector,) if dim == 0 else (slice(None), vector), g)
-        np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
+        np.testing.assert_allclose(x.grad.cpu().numpy(), wanted, rtol=1e-12)

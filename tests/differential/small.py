@@ -19,7 +19,7 @@ PACKAGES = ("backend", "core", "func", "nn", "numpy", "ops", "optim", "trajector
 
 THRESHOLDS = {
     "backend.array": "SMALL _MANY",
-    "backend.columns": "LEAST WIDTH _BESIDE _BYTES",
+    "backend.columns": "LARGE LEAST WIDTH _BESIDE _BYTES _ROW _SHORT",
     "backend.copying": "_SMALL",
     "backend.flat_index": "FEW _SHORT",
     "backend.lines": "LINES MANY SHORTER STEPS _AT_ONCE _BESIDE _BLOCK _BLOCKS _ROWS _SHORT _STEP _STRIDED _WIDE _WIDENED",
