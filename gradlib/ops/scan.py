@@ -15,11 +15,14 @@ from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, cupy, has_nan, row_major, running_fold
 from gradlib.backend.columns import has_columns, row_major_copied, subtract, write
 from gradlib.backend.flat_index import positions
+from gradlib.backend.integrals import integral
+from gradlib.backend.kernel_text import CTYPES
 from gradlib.backend.lines import STEPS, accumulated
 from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
+from gradlib.core.compile import named
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import raw
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import WHOLE, wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.index import slice_op
@@ -440,6 +443,71 @@ def trapezoid_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: i
     return made
 
 
+def _ends(x: Any, dim: int) -> tuple[Any, Any]:
+    """The elements along a dimension but the first, and but the last."""
+    size = x.shape[dim]
+    return _part(x, dim, 1, None), _part(x, dim, 0, size - 1)
+
+
+def _by_samples(g: Any, x: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
+    """The derivative of ``integral_at`` by samples of a shape: half the distance of both neighbours, or of the one at an end."""
+    if x.ndim < len(input_shape):
+        x = x.reshape((-1, *[1] * (len(input_shape) - 1 - dim)))
+    along = dim - len(input_shape) + x.ndim
+    behind, before = _ends(x, along)
+    half = (behind - before) * 0.5
+    nothing = _part(x, along, 0, 1) * 0
+    return unsqueeze(g, dim) * (cat([half, nothing], along) + cat([nothing, half], along))
+
+
+def _by_places(g: Any, input: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
+    """The same by the places, of which samples may share one line."""
+    behind, before = _ends(input, dim)
+    half, nothing = (behind + before) * 0.5, _part(input, dim, 0, 1) * 0
+    made = unsqueeze(g, dim) * (cat([nothing, half], dim) - cat([half, nothing], dim))
+    return _in_one_line(made, dim, x_shape)
+
+
+def _in_one_line(made: Any, dim: int, shape: tuple[int, ...]) -> Any:
+    """A gradient by the places of each line, summed where they share these."""
+    return made if len(shape) == made.ndim else sum(made, tuple(d for d in range(made.ndim) if d != dim))
+
+
+def _by_places_on_device(g: Any, input: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
+    made = integral("by_places", input, None, dim, g)
+    return None if made is None else _in_one_line(made, dim, x_shape)
+
+
+@op(
+    "bilinear", method=False, complex="none", input=_by_samples, x=_by_places,
+    kernels={
+        "out": lambda input, x, dim: integral("integral", input, x, dim),
+        "input": lambda g, x, dim, input_shape: integral("by_samples", None, x, dim, g, input_shape),
+        "x": _by_places_on_device,
+    },
+)  # fmt: skip
+def integral_at(xp: Namespace, input: Any, x: Any, dim: int) -> Any:
+    """The integral of floats along a dimension, counted from 0, between places of their shape or in one line, for a device."""
+    if x.ndim < input.ndim:
+        x = x.reshape((-1, *[1] * (input.ndim - 1 - dim)))
+    along = dim - input.ndim + x.ndim
+    pairs = _part(input, dim, 1, None) + _part(input, dim, 0, input.shape[dim] - 1)
+    return back(total(xp, (_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim, False) / 2, input.dtype)
+
+
+_between = named(integral_at, "trapezoid")
+
+
+def _are_floats_on_device(y: Any, x: Any, dim: int) -> bool:
+    """Whether these are Tensors of floats on a device, of one dtype, with as many places as samples: their integral is one operation."""
+    if type(y) is not Tensor or type(x) is not Tensor:
+        return False
+    a, b = y._array, x._array
+    if type(a) is np.ndarray or type(b) is not type(a) or a.dtype is not b.dtype or a.dtype.char not in CTYPES:
+        return False
+    return b.shape in (a.shape, a.shape[dim : dim + 1])
+
+
 @composite(method=False, aliases=("trapz",))
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Integral of samples along ``dim`` by the trapezoidal rule.
@@ -469,6 +537,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         else:
             made = trapezoid_op(y, dim)
         return made if dx is None else made * dx
+    if _are_floats_on_device(y, x, dim):
+        return _between(y, x, dim)
     pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x.ndim == 1 and y.ndim > 1:
         if x.shape[0] != y.shape[dim]:
