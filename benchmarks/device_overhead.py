@@ -278,6 +278,7 @@ def matrices_and_order(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[
     one = M[0, 0].clone()
     made: dict[str, tuple[Any, list[Any], Any]] = {
         "det": (of.det(A), [one], A), "inv": (of.inv(A), [M], A), "solve": (of.solve(A, B), [B], A),
+        "slogdet": (of.slogdet(A)[1], [one], A),
         "solve_triangular": (of.solve_triangular(A, B, upper=True), [B], A), "cholesky": (of.cholesky(S), [M], S),
         "pinv": (of.pinv(A), [M], A), "lstsq": (of.lstsq(A, B)[0], [B], A), "eigh": (of.eigh(S), [C, M], S),
         "svd": (of.svd(A), [M, C, M], A), "svdvals": (of.svdvals(A), [C], A), "qr": (of.qr(A), [M, M], A),

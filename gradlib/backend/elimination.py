@@ -13,11 +13,15 @@ from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.matrices import COMPLEX, REAL, steps
+from gradlib.backend.reducing import is_one
 
 WIDEST = 32
 """The most rows of a matrix, which a block keeps in shared memory: a warp finds the pivot of a column at once."""
 
-_FORMATS = {"solve": "PPPiiiiiiii", "det": "PPiiii", "slogdet": "PPPiiii", "cofactors": "PPiiii", "cholesky": "PPiiii"}
+_FORMATS = {
+    "solve": "PPPiiiiiiiiPPiii", "det": "PPiiii", "slogdet": "PPPiiii", "log_slope": "PP?Piiii", "cofactors": "PPiiii",
+    "cholesky": "PPiiii",
+}  # fmt: skip
 
 _DECOMPOSE = """
 // The decomposition into L U of a matrix whose rows and columns are those of A that ``rows`` and ``columns`` say, by the largest pivot of
@@ -93,9 +97,9 @@ _KERNELS = """
     int *const columns = rows + n, *const at = columns + n; \\
     const int sign = decompose(A + matrix * by_matrix, by_row, by_column, n, W, complete, lu, rows, columns, at)
 
-// The solution Z of A Z = B, or the inverse where B is null.
+// The solution Z of A Z = B, or the inverse where B is null; and -Z X^T where X is not null.
 extern "C" __global__ void gradlib_solve(const T* A, const T* B, T* z, int n, int count, int by_matrix, int by_row, int by_column,
-    int B_by_matrix, int B_by_row, int B_by_column) {
+    int B_by_matrix, int B_by_row, int B_by_column, const T* X, T* product, int X_by_matrix, int X_by_row, int X_by_column) {
     DECOMPOSED(false);
     for (int c = t; c < count; c += all) {
         T* const x = z + (long long)matrix * n * count + c;
@@ -110,6 +114,14 @@ extern "C" __global__ void gradlib_solve(const T* A, const T* B, T* z, int n, in
             for (int j = i + 1; j < n; j++) s = s - lu[i * W + j] * x[j * count];
             x[i * count] = s / lu[i * W + i];
         }
+    }
+    if (!X) return;
+    __syncthreads();
+    for (int k = t; k < n * n; k += all) {
+        const T *const left = z + ((long long)matrix * n + k / n) * count, *const right = X + matrix * X_by_matrix + k % n * X_by_row;
+        T s = number(0);
+        for (int c = 0; c < count; c++) s = s - left[c] * right[c * X_by_column];
+        product[(long long)matrix * n * n + k] = s;
     }
 }
 
@@ -137,6 +149,26 @@ extern "C" __global__ void gradlib_slogdet(const T* A, T* signs, R* sizes, int n
     if (singular) size = at[2] ? NAN_ : -INFINITE_;
     signs[matrix] = size != size ? sign_of_unknown() : singular ? number(0) : turn;
     sizes[matrix] = size;
+}
+
+// A^-H times a number for each matrix, or ``one`` for all: the gradient by the logarithm of the size.
+extern "C" __global__ void gradlib_log_slope(const T* A, const R* g, bool one, T* z, int n, int by_matrix, int by_row, int by_column) {
+    DECOMPOSED(false);
+    const T factor = number(g[one ? 0 : matrix]);
+    for (int c = t; c < n; c += all) {
+        T* const x = z + ((long long)matrix * n + c) * n;
+        for (int i = 0; i < n; i++) {
+            T s = number(rows[i] == c);
+            for (int j = 0; j < i; j++) s = s - lu[i * W + j] * x[j];
+            x[i] = s;
+        }
+        for (int i = n - 1; i >= 0; i--) {
+            T s = x[i];
+            for (int j = i + 1; j < n; j++) s = s - lu[i * W + j] * x[j];
+            x[i] = s / lu[i * W + i];
+        }
+        for (int i = 0; i < n; i++) x[i] = factor * conjugate(x[i]);
+    }
 }
 
 // The determinants of what is left without a row and a column, with their signs: det(A) A^-T, also of singular matrices.
@@ -308,7 +340,32 @@ def solved(A: Array, B: Array | None = None) -> Array | None:
         if (others := steps(columns)) is None:  # type: ignore[assignment]
             return None
         out, count, pointer = type(A)(B.shape, A.dtype), columns.shape[-1], B.data.ptr
-    return out if _run("solve", A, blocks, count, pointer, out.data.ptr, n, count, *strides, *others) else None
+    return out if _run("solve", A, blocks, count, pointer, out.data.ptr, n, count, *strides, *others, 0, 0, 0, 0, 0) else None
+
+
+def solved_slopes(g: Array, A: Array, X: Array | None) -> list[Array] | None:
+    """The gradients of A and of B, both as many, for that of the solution X of A X = B, which has g's shape; None as for ``solved``."""
+    if X is None or type(X) is not type(g) or (plan := _planned(A := A.swapaxes(-1, -2))) is None:
+        return None
+    if g.dtype != A.dtype or X.dtype != A.dtype or X.shape != g.shape or not 0 < g.size <= MOST:
+        return None
+    blocks, n, strides = plan
+    right, solution = (each if each.ndim == A.ndim else each[..., None] for each in (g, X))
+    if A.shape[:-2] != right.shape[:-2] or (others := steps(right)) is None or (apart := steps(solution)) is None:
+        return None
+    by_A, by_B, count = type(A)(A.shape, A.dtype), type(A)(g.shape, A.dtype), right.shape[-1]
+    values = (g.data.ptr, by_B.data.ptr, n, count, *strides, *others, X.data.ptr, by_A.data.ptr, *apart)
+    return [by_A, by_B] if _run("solve", A, blocks, max(count, n), *values) else None
+
+
+def logarithm_slope(g: Any, A: Array) -> Array | None:
+    """The gradient of A for those, real, of the logarithms of the sizes of the determinants; None where no kernel serves it."""
+    if (plan := _planned(A)) is None or A.dtype.char.lower() != g.dtype.char or (one := is_one(g, plan[0])) is None:
+        return None
+    if g.data.device_id != A.data.device_id:
+        return None
+    out = type(A)(A.shape, A.dtype)
+    return out if _run("log_slope", A, plan[0], plan[1], g.data.ptr, one, out.data.ptr, plan[1], *plan[2]) else None
 
 
 def determinants(A: Array) -> Array | None:

@@ -14,7 +14,7 @@ from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.matrices import REAL
+from gradlib.backend.matrices import REAL, WIDEST as TALLEST
 from gradlib.backend.singular import SHARED, WIDEST
 
 _VIEW, _LINE = "Piii", "Pii"
@@ -22,6 +22,7 @@ _FORMATS = {
     "eigh_slope": (_VIEW, _LINE, _LINE, _VIEW, "P", "i"), "svd_slope": (_VIEW, _LINE, _VIEW, _VIEW, _LINE, _VIEW, "P", "i", "i", "i"),
     "qr_slope": (_VIEW, _VIEW, _VIEW, _VIEW, "P", "i", "i", "i"), "cholesky_slope": (_VIEW, _VIEW, "P", "i"),
     "pinv_slope": (_VIEW, _VIEW, _VIEW, "P", "i", "i", "i"), "fit_slope": (_VIEW, _VIEW, _VIEW, _VIEW, _VIEW, "P", "i", "i", "i"),
+    "inverse_slope": (_VIEW, _VIEW, "P", "i"), "triangle_slope": (_VIEW, _VIEW, _VIEW, "P", "P", "i", "i", "i", "i"),
 }  # fmt: skip
 
 _KERNELS = """
@@ -205,6 +206,34 @@ extern "C" __global__ void gradlib_fit_slope(View A, View B, View X, View P, Vie
         });
     });
 }
+
+// -P^T g P^T
+extern "C" __global__ void gradlib_inverse_slope(View P, View g, T* z, int n) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    T* room = (T*)memory;
+    const Held M = held(room, n, n);
+    z += (long long)blockIdx.x * n * n;
+    each(n, n, [&](int i, int j) { M(i, j) = sum(n, [&](int l) { return of(g, i, l) * of(P, j, l); }); });
+    each(n, n, [&](int i, int j) { z[i * n + j] = number(0) - sum(n, [&](int l) { return of(P, l, i) * M(l, j); }); });
+}
+
+// W of A^T W = g by substitution, for a triangle A, and that triangle of -W X^T; ``unit``: A has ones on its diagonal.
+extern "C" __global__ void gradlib_triangle_slope(View A, View g, View X, T* z, T* w, int n, int c, int upper, int unit) {
+    z += (long long)blockIdx.x * n * n;
+    w += (long long)blockIdx.x * n * c;
+    for (int k = threadIdx.x; k < c; k += blockDim.x)
+        for (int m = 0; m < n; m++) {
+            const int i = upper ? m : n - 1 - m;
+            T s = of(g, i, k);
+            for (int l = upper ? 0 : i + 1; l < (upper ? i : n); l++) s = s - of(A, l, i) * w[l * c + k];
+            w[i * c + k] = unit ? s : s / of(A, i, i);
+        }
+    __syncthreads();
+    each(n, n, [&](int i, int j) {
+        const bool inside = unit ? (upper ? j > i : j < i) : (upper ? j >= i : j <= i);
+        z[i * n + j] = inside ? number(0) - sum(c, [&](int l) { return w[i * c + l] * of(X, j, l); }) : number(0);
+    });
+}
 """
 
 
@@ -240,9 +269,14 @@ def _add(values: list[int], x: Any, like: Array, dims: int) -> bool:
 
 
 def _slope(
-    name: str, like: Array, shape: tuple[int, ...], numbers: int, operands: tuple[tuple[Any, int], ...], *sizes: int
-) -> Array | None:
-    """Launch a kernel whose result has this shape with so many numbers in shared memory; ``operands`` with their dimensions."""
+    name: str, like: Array, shape: tuple[int, ...], numbers: int, operands: tuple[tuple[Any, int], ...], *sizes: int,
+    more: Array | None = None,
+) -> Array | None:  # fmt: skip
+    """Launch a kernel whose result has this shape with so many numbers in shared memory.
+
+    Args:
+        operands: with their dimensions. more: an array for a second result.
+    """
     char, shared = like.dtype.char, numbers * like.itemsize
     out = type(like)(shape, char)
     if shared > SHARED or not 0 < (n := out.size) <= MOST or char not in REAL:
@@ -255,7 +289,8 @@ def _slope(
             return None
     each = shape[-1] * shape[-2]
     threads = 32 if each <= 64 else 128
-    run = _kernel(name, char).run(like.data.device_id, n // each * threads, threads, *values, out.data.ptr, *sizes, shared=shared)
+    outs = (out.data.ptr,) if more is None else (out.data.ptr, more.data.ptr)
+    run = _kernel(name, char).run(like.data.device_id, n // each * threads, threads, *values, *outs, *sizes, shared=shared)
     return out if run else None
 
 
@@ -290,6 +325,23 @@ def cholesky_slope(g: Any, out: Array) -> Array | None:
     """The gradient of positive definite matrices whose factor is this."""
     n = out.shape[-1]
     return None if n > WIDEST else _slope("cholesky_slope", out, out.shape, n * (n | 1), ((out, 2), (g, 2)), n)
+
+
+def inverse_slope(g: Any, out: Array) -> Array | None:
+    """The gradient of matrices whose inverse is this."""
+    n = out.shape[-1]
+    return None if n > WIDEST else _slope("inverse_slope", out, out.shape, n * (n | 1), ((out, 2), (g, 2)), n)
+
+
+def triangle_slopes(g: Any, A: Array, out: Any, upper: bool, unit: bool) -> list[Array] | None:
+    """The gradients of triangles, as many as of the other dtype, and of what was on the right, by the solution."""
+    if out is None or type(out) is not type(A) or A.shape[:-2] != out.shape[:-2] or not 0 < out.size <= MOST or A.shape[-1] > TALLEST:
+        return None
+    n, c = out.shape[-2:]
+    by_right = type(A)(out.shape, A.dtype)
+    sizes = n, c, bool(upper), bool(unit)
+    made = _slope("triangle_slope", A, A.shape, 0, ((A, 2), (g, 2), (out, 2)), *sizes, more=by_right)
+    return None if made is None else [made, by_right]
 
 
 def pinv_slope(g: Any, A: Array, out: Array) -> Array | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend import slopes
+from gradlib.backend import launching, slopes
 from gradlib.core.op import REGISTRY
 from tests.device import cupy, skip_module_without_cuda
 
@@ -23,6 +23,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {  # the va
     "svd, whole": (lambda A: REGISTRY["svd"].call(A, True), ANY), "qr": (REGISTRY["qr"].call, ANY),
     "cholesky": (lambda A: REGISTRY["cholesky"].call(A @ A.mH), SQUARE), "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
     "lstsq": (lambda A: REGISTRY["lstsq"].call(A, right(A), 0.0, "gelsy", True), ANY),
+    "inv": (REGISTRY["inv"].call, SQUARE),
 }  # fmt: skip
 
 
@@ -83,7 +84,71 @@ def test_gradients_are_those_of_the_formulas(name, char):
     assert served
 
 
-@pytest.mark.parametrize("function", [L.qr, lambda A: L.svd(A, False), L.pinv, lambda A: L.lstsq(A, A)[0], lambda A: L.cholesky(A @ A.mT)])
+SYSTEMS: dict[str, Callable[..., Any]] = {
+    "solve": L.solve, "solve, right": lambda A, B: L.solve(A, B.mT, left=False), "solve, vectors": lambda A, B: L.solve(A, B[..., 0]),
+    "upper": lambda A, B: L.solve_triangular(A, B, upper=True), "lower": lambda A, B: L.solve_triangular(A, B, upper=False),
+    "ones": lambda A, B: L.solve_triangular(A, B, upper=True, unitriangular=True),
+    "lower, ones": lambda A, B: L.solve_triangular(A, B, upper=False, unitriangular=True),
+    "triangle, right": lambda A, B: L.solve_triangular(A, B.mT, upper=False, left=False),
+    "slogdet": lambda A, B: L.slogdet(A).logabsdet, "slogdet, both": lambda A, B: L.slogdet(A).logabsdet + L.slogdet(A).sign.real,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("char", "fdFD")
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_gradients_of_systems_are_those_of_the_host(name, char, turned):
+    for shape in [*SQUARE, (40, 40)]:
+        hosts, found = [drawn(char, *shape), drawn(char, *shape[:-1], 3, seed=6)], []
+        for place in (np.asarray, lambda x: on_device(x, x.ndim if turned else 0)):
+            A, B = (gradlib.as_tensor(place(each)).requires_grad_() for each in hosts)
+            made = SYSTEMS[name](A, B)
+            g = np.linspace(-1, 2, made.numel()).reshape(made.shape).astype(made.dtype)
+            asked = [A] if "slogdet" in name else [A, B]
+            slopes = gradlib.autograd.grad(made, asked, gradlib.as_tensor(g if place is np.asarray else cupy.asarray(g)))
+            spread = gradlib.autograd.grad(SYSTEMS[name](A, B).real.sum(), asked)
+            found.append([each.numpy(force=True) for each in (*slopes, *spread)])
+        for host, device in zip(*found, strict=True):
+            assert (device.shape, device.dtype) == (host.shape, host.dtype)
+            np.testing.assert_allclose(device, host, 0, 1e3 * np.finfo(char).eps * (1 + np.abs(host).max()) * shape[-1] ** 2)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_second_derivatives_of_systems(name):
+    for char in "dD":
+        A, B = (gradlib.as_tensor(cupy.asarray(drawn(char, *shape))).requires_grad_() for shape in ((2, 3, 3), (2, 3, 2)))
+        given = (A,) if "slogdet" in name else (A, B)
+        assert gradlib.autograd.gradgradcheck(lambda *x, name=name, B=B: SYSTEMS[name](x[0], x[1] if len(x) > 1 else B.detach()), given)
+
+
+@pytest.mark.parametrize("name", ["solve", "upper", "lower, ones", "slogdet"])
+def test_a_gradient_of_a_system_is_one_launch(name, monkeypatch):
+    A, B = (gradlib.as_tensor(drawn("d", *shape)).to("cuda").requires_grad_() for shape in ((4, 4), (4, 2)))
+    made = SYSTEMS[name](A, B)
+    g, launched, run = gradlib.ones_like(made), [], launching.Kernel.run
+    monkeypatch.setattr(launching.Kernel, "run", lambda *given, **how: launched.append(given) or run(*given, **how))
+    for each in ("matmul", "add", "subtract", "where", "tril", "triu", "multiply"):
+        monkeypatch.setattr(cupy, each, None)
+    gradlib.autograd.grad(made, [A] if name == "slogdet" else [A, B], g)
+    assert len(launched) == 1
+
+
+def test_a_triangle_that_is_singular_divides_as_the_formula():
+    A = np.triu(np.ones((3, 3)))
+    A[1, 1] = 0
+    found = []
+    for place in (np.asarray, cupy.asarray):
+        a, b = gradlib.as_tensor(place(A.copy())).requires_grad_(), gradlib.as_tensor(place(np.ones((3, 1)))).requires_grad_()
+        with np.errstate(all="ignore"):
+            made = L.solve_triangular(a, b, upper=True)
+            found.append([np.isfinite(x.numpy(force=True)) for x in gradlib.autograd.grad(made.sum(), [a, b])])
+    for host, device in zip(*found, strict=True):
+        np.testing.assert_array_equal(device, host)
+
+
+@pytest.mark.parametrize(
+    "function", [L.inv, L.qr, lambda A: L.svd(A, False), L.pinv, lambda A: L.lstsq(A, A)[0], lambda A: L.cholesky(A @ A.mT)]
+)
 def test_a_gradient_on_a_device_is_one_launch(function, monkeypatch):
     launched = []
     kernel = slopes._kernel

@@ -139,8 +139,13 @@ def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
     return weight * where_op(singular, conjugated / 0.0, adjoint(inv(where_op(singular, identity, A))))
 
 
+def _slogdet_slope_on_device(g: Any, A: Any, sign: Any) -> Any:
+    by_sign, by_size = g
+    return elimination.logarithm_slope(by_size, A) if by_sign is None else None
+
+
 @op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit",
-    A=_slogdet_slope, kernels={"out": elimination.signs_and_logarithms})  # fmt: skip
+    A=_slogdet_slope, kernels={"out": elimination.signs_and_logarithms, "A": _slogdet_slope_on_device})  # fmt: skip
 def slogdet_op(xp: Any, A: Any) -> Any:
     """Sign and logarithm of the size of the determinant."""
     sign, size = xp.linalg.slogdet(A)

@@ -33,7 +33,7 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
-@op("other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes)
+@op("other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes, kernels={"B": slopes.triangle_slopes})
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
@@ -178,7 +178,7 @@ def _attempt_regular(xp: Any, name: str, advice: str, function: Any, A: Any, *re
 
 @op(
     "other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)),
-    kernels={"out": elimination.solved},
+    kernels={"out": elimination.solved, "A": slopes.inverse_slope},
 )  # fmt: skip
 def inv(xp: Any, A: Any) -> Any:
     """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
@@ -321,7 +321,7 @@ _square_and_more = matrices("solve", square=True, vectors=True)
 
 @op(
     "other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes,
-    kernels={"out": lambda A, B: elimination.solved(A, *B)},
+    kernels={"out": lambda A, B: elimination.solved(A, *B), "B": elimination.solved_slopes},
 )  # fmt: skip
 def solve_op(xp: Any, A: Any, B: Any) -> Any:
     """The X of A X = B; B is a list of one, of matrices or of vectors."""
