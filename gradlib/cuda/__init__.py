@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from gradlib.cuda import memory as memory, nvtx as nvtx, products as _products, random as random, tensors as _tensors  # noqa: F401  (effects)
+import sys as _sys
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+from gradlib.backend.names import missing as _missing
+from gradlib.cuda import memory as memory, nvtx as nvtx, philox as _philox, products as _products, random as random, tensors as _tensors  # noqa: F401  (effects)
 from gradlib.cuda.devices import (
     can_device_access_peer as can_device_access_peer,
     current_device as current_device,
@@ -18,11 +23,7 @@ from gradlib.cuda.devices import (
     set_device as set_device,
     synchronize as synchronize,
 )
-from gradlib.cuda.expressions import elementwise as elementwise, reduction as reduction
-from gradlib.cuda.graph_cache import graphed as graphed
 from gradlib.cuda.graph_pools import graph_pool_handle as graph_pool_handle
-from gradlib.cuda.graphed_callables import make_graphed_callables as make_graphed_callables
-from gradlib.cuda.graphs import CUDAGraph as CUDAGraph, graph as graph
 from gradlib.cuda.memory import (
     OutOfMemoryError as OutOfMemoryError,
     empty_cache as empty_cache,
@@ -59,7 +60,13 @@ from gradlib.cuda.streams import (
     set_stream as set_stream,
     stream as stream,
 )
-from gradlib.cuda.user_kernel import Kernel as Kernel, kernel as kernel
+
+if TYPE_CHECKING:
+    from gradlib.cuda.expressions import elementwise as elementwise, reduction as reduction
+    from gradlib.cuda.graph_cache import graphed as graphed
+    from gradlib.cuda.graphed_callables import make_graphed_callables as make_graphed_callables
+    from gradlib.cuda.graphs import CUDAGraph as CUDAGraph, graph as graph
+    from gradlib.cuda.user_kernel import Kernel as Kernel, kernel as kernel
 
 __all__ = [
     "CUDAGraph", "CompileError", "Event", "ExternalStream", "Kernel", "OutOfMemoryError", "Stream", "can_device_access_peer",
@@ -72,3 +79,21 @@ __all__ = [
     "nvtx", "random", "reduction", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction",
     "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
 ]  # fmt: skip
+
+_LATER = {
+    "elementwise": "expressions", "reduction": "expressions", "graphed": "graph_cache", "make_graphed_callables": "graphed_callables",
+    "CUDAGraph": "graphs", "graph": "graphs", "Kernel": "user_kernel", "kernel": "user_kernel",
+}  # fmt: skip
+"""Graphs and a user's own kernels, half of the package's files, which nothing else here uses: each name and the file that it is loaded from
+when it is asked for."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        return _missing(_sys.modules[__name__], name)
+    found = globals()[name] = getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

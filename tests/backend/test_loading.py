@@ -58,3 +58,24 @@ def test_importing_gradlib_collects_nothing() -> None:
     text = f"import gc, numpy; gc.collect(); before = {count}; import gradlib; print({count} - before)"
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["0"]
+
+
+def test_graphs_and_users_kernels_are_loaded_when_they_are_asked_for() -> None:
+    """In whatever order, each name is what its own file has; `dir` and `from` know it before."""
+    later = gradlib.cuda._LATER
+    text = f"""
+import sys, gradlib
+from importlib import import_module
+files = {sorted(set(later.values()))!r}
+assert not [file for file in files if f"gradlib.cuda.{{file}}" in sys.modules]
+assert set({sorted(later)!r}) <= set(dir(gradlib.cuda))
+from gradlib.cuda import kernel
+for name, file in {later!r}.items():
+    assert getattr(gradlib.cuda, name) is getattr(import_module(f"gradlib.cuda.{{file}}"), name)
+try:
+    gradlib.cuda.CUDAGraf
+except AttributeError as error:
+    print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert ran.stdout == "module 'gradlib.cuda' has no attribute 'CUDAGraf'. Did you mean: 'CUDAGraph'?\n", ran.stderr
