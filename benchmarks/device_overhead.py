@@ -90,6 +90,9 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y.clone())], y[:, 0].clone(), y[0, 0].clone()
     lengths, multiplied, greatest, logarithms = [x.norm(dim=-1)], [x.prod(-1)], [x.max(-1)[0]], [x.logsumexp(-1)]
     wrong = [functional.cross_entropy(x, labels)]
+    multiplying, exponents = [x.cumprod(-1)], [x.logcumsumexp(-1)]
+    met, shared = [x.scatter_reduce(0, p, two, "amax")], [x.scatter_reduce(0, p, two, "mean")]
+    spread, strided, replaced = [y.masked_scatter(m, x)], [x.as_strided((4,), (2,))], [x.scatter(0, p, two)]
     turning = gradlib.complex(y, y)
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
@@ -151,6 +154,13 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of max(-1)": (lambda: grad(greatest, [x], [v4], retain_graph=True), None),
         "backward of logsumexp": (lambda: grad(logarithms, [x], [v4], retain_graph=True), None),
         "backward of cross_entropy": (lambda: grad(wrong, [x], [one], retain_graph=True), None),
+        "backward of cumprod": (lambda: grad(multiplying, [x], [y], retain_graph=True), None),
+        "backward of logcumsumexp": (lambda: grad(exponents, [x], [y], retain_graph=True), None),
+        "backward of scatter": (lambda: grad(replaced, [x], [y], retain_graph=True), None),
+        "backward of scatter_reduce": (lambda: grad(met, [x], [y], retain_graph=True), None),
+        "backward of scatter_reduce, mean": (lambda: grad(shared, [x], [y], retain_graph=True), None),
+        "backward of masked_scatter, of what is written": (lambda: grad(spread, [x], [y], retain_graph=True), None),
+        "backward of as_strided": (lambda: grad(strided, [x], [v4], retain_graph=True), None),
         "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
         "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
         "x16 * 2.5": (lambda: halves * 2.5, lambda: halves._array * 2.5),
@@ -206,6 +216,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "index_put, summed": (lambda: x.index_put((i,), two, accumulate=True), None),
         "take_along_dim": (lambda: x.take_along_dim(p, 0), lambda: cp.take_along_axis(a, place, 0)),
         "masked_scatter": (lambda: x.masked_scatter(m, line), None),
+        "y.masked_scatter_": (lambda: own.masked_scatter_(m, line), None),
+        "scatter of a part": (lambda: x.scatter(0, p, y), None),
         "y.scatter_": (lambda: own.scatter_(0, p, two), None),
         "y.index_add_": (lambda: own.index_add_(0, i, two), None),
         "recorded y[index] = rows": (lambda: x.clone().__setitem__(i, two), None),
@@ -213,6 +225,13 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "topk": (lambda: x.topk(2), None),
         "scatter_reduce": (lambda: x.scatter_reduce(0, p, two, "amax"), None),
         "scatter_reduce, mean": (lambda: x.scatter_reduce(0, p, two, "mean"), None),
+        "scatter_reduce, mean of others": (lambda: x.scatter_reduce(0, p, two, "mean", include_self=False), None),
+        "scatter_reduce of others": (lambda: x.scatter_reduce(0, p, two, "amax", include_self=False), None),
+        "y.scatter_reduce_": (lambda: own.scatter_reduce_(0, p, two, "amax"), None),
+        "as_strided": (lambda: x.as_strided((4,), (2,)), lambda: cp.lib.stride_tricks.as_strided(a, (4,), (8,))),
+        "expand": (lambda: x.expand(2, 4, 8), lambda: cp.broadcast_to(a, (2, 4, 8))),
+        "index_put of an element, mask": (lambda: x.index_put((m,), one), None),
+        "recorded y[mask] = 0": (lambda: x.clone().__setitem__(m, 0.0), None),
         "pad": (lambda: functional.pad(x, (1, 1)), None),
         "norm(-1)": (lambda: x.norm(dim=-1), None),
         "cumsum": (lambda: x.cumsum(-1), lambda: a.cumsum(-1)),

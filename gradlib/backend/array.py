@@ -379,15 +379,17 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     if type(array) is not np.ndarray and isinstance(array, np.generic):  # as a rule gets where a gradient has no dimensions
         array = np.asarray(array)
     if not isinstance(array, np.ndarray):
-        low = high = array.data.ptr - array.data.mem.ptr + start
+        data = array.data
+        low = high = data.ptr - data.mem.ptr + start
         for n, step in zip(shape, strides, strict=True):
             if step < 0:
                 low += (n - 1) * step
             else:
                 high += (n - 1) * step
-        if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
+        if 0 not in shape and (low < 0 or high + kind.itemsize > data.mem.size):
             raise ValueError("strides reach outside the array's memory")
-        return type(array)(shape, kind, array.data + (0 if 0 in shape else start), strides)  # nothing lies nowhere
+        memory = data if not start or 0 in shape else data + start  # nothing lies nowhere
+        return type(array)(shape, kind, memory, strides)
     owner = array.base
     if not isinstance(owner, np.ndarray):
         owner = array = np.asarray(array)

@@ -247,8 +247,15 @@ def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int,
 # ---- any sizes and steps --------------------------------------------------------------------------------------------------------
 
 
-def _bytes(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
+@functools.lru_cache(maxsize=512)
+def _bytes(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple([step * itemsize for step in strides])
+
+
+@functools.lru_cache(maxsize=512)
+def _elements(strides: tuple[int, ...], itemsize: int, ndim: int) -> tuple[int, ...]:
+    """The steps along the last dimensions."""
+    return tuple([step // itemsize for step in strides[len(strides) - ndim :]])
 
 
 def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: int) -> RuntimeError:
@@ -291,14 +298,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
                 [2, 3]])
     """
     sizes, steps = sizes_of((size,)), sizes_of((stride,))
-    if len(sizes) != len(steps):
-        raise RuntimeError(f"mismatch in length of strides and shape: {list(steps)} and {list(sizes)}")
-    if sizes and (min(sizes) < 0 or min(steps) < 0):
-        raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
+    reach = _extent(sizes, steps)
     whole = input
     while type(whole) is Batched:
         whole = whole.value
-    array = raw(whole)
+    array = whole._array if type(whole) is Tensor else raw(whole)
     base = whole._storage() if isinstance(whole, Tensor) else array
     if not is_dense(base):
         raise RuntimeError(
@@ -307,8 +311,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     here = 0 if base is array else (address(array) - address(base)) // array.itemsize
     first = here if storage_offset is None else storage_offset
     itemsize = array.itemsize
-    layout = tuple([step // itemsize for step in array.strides[array.ndim - input.ndim :]])
-    last = first + _reach(sizes, steps)
+    layout = _elements(array.strides, itemsize, array.ndim if whole is input else input.ndim)
+    last = first + reach
     if whole is not input:
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
     elif 0 not in sizes and not 0 <= first <= last < base.nbytes // itemsize:
@@ -316,6 +320,16 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if thread_state.interpreters and isinstance(input, Tensor) and 0 not in sizes:
         _refuse_unknown_tangents(input, layout, sizes, steps, first - here)
     return as_strided_op(input, sizes, steps, first - here, layout)
+
+
+@functools.lru_cache(maxsize=512)
+def _extent(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """The distance from the first element to the last one. Raises: RuntimeError for sizes and steps that are none."""
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if size and (min(size) < 0 or min(stride) < 0):
+        raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(size)} and {list(stride)}")
+    return _reach(size, stride)
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -390,7 +404,7 @@ def _places(
             steps[dim] = to[dim] = 1 + abs(start) + _reach(shape, steps) + _reach(size, to)
     low, high = min(0, start), max(_reach(shape, steps), start + _reach(size, to))
     line = xp.arange(high - low + 1)
-    return line.size, strided(line, shape, _bytes(steps, 8), -8 * low), strided(line, size, _bytes(to, 8), 8 * (start - low))
+    return line.size, strided(line, shape, _bytes(tuple(steps), 8), -8 * low), strided(line, size, _bytes(tuple(to), 8), 8 * (start - low))
 
 
 def _sharing(xp: Namespace, shape: tuple[int, ...], layout: Layout, count: int, places: Array, dtype: Any) -> Array | None:
