@@ -159,88 +159,85 @@ METHODS = {
 """Methods whose arguments are not those of the function."""
 
 
-class Writer:
-    """Writes functions as declarations."""
+def plain(text: str) -> str:
+    """An annotation in the stub's own names: those of Python's types are functions and dtypes of gradlib's."""
+    return re.sub(r"\b(int|float|bool|complex|str|Operand|Number|DType|Device|Dims|Shape)\b", r"_\1", text)
 
-    def annotation(self, function: str, parameter: inspect.Parameter) -> str:
-        """The type of a parameter, as the stub writes it."""
-        return self.plain(kind_of(function, parameter))
 
-    def plain(self, text: str) -> str:
-        """An annotation in the stub's own names: those of Python's types are functions and dtypes of gradlib's."""
-        return re.sub(r"\b(int|float|bool|complex|str|Operand|Number|DType|Device|Dims|Shape)\b", r"_\1", text)
+def parameters(function: str, given: list[inspect.Parameter], numpy_names: bool = False) -> str:
+    """The text between the parentheses; with ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``, by keyword, if asked for."""
+    parts: list[str] = []
+    turned: list[str] = []
+    star = False
+    for each in given:
+        if each.kind is each.VAR_KEYWORD:
+            continue
+        if each.kind is each.VAR_POSITIONAL:
+            parts.append(f"*{each.name}: {plain(kind_of(function, each))}")
+            star = True
+            continue
+        name = {"dim": "axis", "keepdim": "keepdims"}.get(each.name) if numpy_names else None
+        text = f"{name or each.name}: {plain(kind_of(function, each))}{default(each)}"
+        if name or (numpy_names and turned):
+            turned.append(text)
+            continue
+        if each.kind is each.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        parts.append(text)
+    if turned:
+        parts += ([] if star else ["*"]) + turned
+    return ", ".join(parts)
 
-    def parameters(self, function: str, given: list[inspect.Parameter], numpy_names: bool = False) -> str:
-        """The text between the parentheses; with ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``, by keyword, if asked for."""
-        parts: list[str] = []
-        turned: list[str] = []
-        star = False
-        for each in given:
-            if each.kind is each.VAR_KEYWORD:
-                continue
-            if each.kind is each.VAR_POSITIONAL:
-                parts.append(f"*{each.name}: {self.annotation(function, each)}")
-                star = True
-                continue
-            name = {"dim": "axis", "keepdim": "keepdims"}.get(each.name) if numpy_names else None
-            text = f"{name or each.name}: {self.annotation(function, each)}{self.default(each)}"
-            if name or (numpy_names and turned):
-                turned.append(text)
-                continue
-            if each.kind is each.KEYWORD_ONLY and not star:
-                parts.append("*")
-                star = True
-            parts.append(text)
-        if turned:
-            parts += ([] if star else ["*"]) + turned
-        return ", ".join(parts)
 
-    @staticmethod
-    def default(parameter: inspect.Parameter) -> str:
-        if parameter.default is parameter.empty:
-            return ""
-        value = parameter.default
-        written = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
-        return f" = {value!r}" if written else " = ..."
+def default(parameter: inspect.Parameter) -> str:
+    if parameter.default is parameter.empty:
+        return ""
+    value = parameter.default
+    written = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+    return f" = {value!r}" if written else " = ..."
 
-    def function(self, name: str, call: Callable[..., Any], method: bool = False) -> str:
-        """The declaration of one function, all its forms."""
-        forms = self.forms(name, call, method)
-        doc = inspect.getdoc(call) or ""
-        lines = []
-        for number, form in enumerate(forms):
-            if len(forms) > 1:
-                lines.append("@overload")
-            ignore = "  # type: ignore[override]" if method and name in ("__eq__", "__ne__") else ""
-            documented = doc and not number  # editors show the first one's for all
-            lines.append(f"def {name}{form}:" + ("" if documented else " ...") + ignore)
-            if documented:
-                body = doc if not method else doc.split("\n\n")[0]
-                lines.append(textwrap.indent(f'"""{body}"""' if "\n" not in body else f'"""{body}\n"""', "    "))
-        return "\n".join(lines) + "\n"
 
-    def forms(self, name: str, call: Callable[..., Any], method: bool) -> list[str]:
-        """The signatures of one function, each with what it returns."""
-        if method and name in METHODS:
-            return METHODS[name]
-        if name in OVERLOADED:
-            return [as_method(form) if method else form for form in expanded(OVERLOADED[name])]
-        given = list(described(name, call).parameters.values())
-        if method:
-            given = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *given[1:]]
-        returns = self.returns(name, call)
-        texts = [self.parameters(name, given)]
-        if any(each.name == "dim" for each in given) and accepts_numpy_names(call):
-            texts.append(self.parameters(name, given, numpy_names=True))
-        if method:
-            texts = [re.sub(r"^self: [^,]+", "self", text) for text in texts]
-        return [f"({text}) -> {returns}" for text in texts]
+def declaration(name: str, call: Callable[..., Any], method: bool = False) -> str:
+    """The declaration of one function, all its forms."""
+    forms = signatures(name, call, method)
+    doc = inspect.getdoc(call) or ""
+    lines = []
+    for number, form in enumerate(forms):
+        if len(forms) > 1:
+            lines.append("@overload")
+        ignore = "  # type: ignore[override]" if method and name in ("__eq__", "__ne__") else ""
+        documented = doc and not number  # editors show the first one's for all
+        lines.append(f"def {name}{form}:" + ("" if documented else " ...") + ignore)
+        if documented:
+            body = doc if not method else doc.split("\n\n")[0]
+            lines.append(textwrap.indent(f'"""{body}"""' if "\n" not in body else f'"""{body}\n"""', "    "))
+    return "\n".join(lines) + "\n"
 
-    def returns(self, name: str, call: Callable[..., Any]) -> str:
-        if name in RETURNS:
-            return RETURNS[name]
-        said = inspect.signature(call).return_annotation
-        return self.plain(said) if isinstance(said, str) and said != "Any" else "Tensor"
+
+def signatures(name: str, call: Callable[..., Any], method: bool) -> list[str]:
+    """The signatures of one function, each with what it returns."""
+    if method and name in METHODS:
+        return METHODS[name]
+    if name in OVERLOADED:
+        return [as_method(form) if method else form for form in expanded(OVERLOADED[name])]
+    given = list(described(name, call).parameters.values())
+    if method:
+        given = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *given[1:]]
+    result = returned(name, call)
+    texts = [parameters(name, given)]
+    if any(each.name == "dim" for each in given) and accepts_numpy_names(call):
+        texts.append(parameters(name, given, numpy_names=True))
+    if method:
+        texts = [re.sub(r"^self: [^,]+", "self", text) for text in texts]
+    return [f"({text}) -> {result}" for text in texts]
+
+
+def returned(name: str, call: Callable[..., Any]) -> str:
+    if name in RETURNS:
+        return RETURNS[name]
+    said = inspect.signature(call).return_annotation
+    return plain(said) if isinstance(said, str) and said != "Any" else "Tensor"
 
 
 def as_method(form: str) -> str:
@@ -291,7 +288,6 @@ def static_names(path: Path, name: str) -> set[str]:
 
 def methods() -> str:
     """gradlib/core/methods.pyi."""
-    writer = Writer()
     inherited = static_names(ROOT / "core" / "tensor.py", "Tensor")
     lines = [HEAD, *COMMON, KINDS]
     for name, fields in PAIRS.items():
@@ -304,7 +300,7 @@ def methods() -> str:
         if isinstance(member, property):
             lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
         elif callable(member):
-            lines.append(textwrap.indent(writer.function(name, member, method=True), "    "))
+            lines.append(textwrap.indent(declaration(name, member, method=True), "    "))
     return tidy("\n".join(lines))
 
 
@@ -323,7 +319,6 @@ NOT_OPERATORS = {
 
 def module(name: str, imports: str) -> str:
     """The stub of a module whose functions are operations, among names that ``imports`` gets."""
-    writer = Writer()
     of = importlib.import_module(name)
     results = ", ".join(f"_{pair}" for pair in PAIRS)
     lines = [HEAD, imports, f"from gradlib.core.methods import {results}", *COMMON, KINDS]
@@ -332,7 +327,7 @@ def module(name: str, imports: str) -> str:
         value = vars(of)[each]
         if each.startswith("_") or each in named or not inspect.isfunction(value):
             continue
-        lines.append(writer.function(each, value))
+        lines.append(declaration(each, value))
     return tidy("\n".join(lines))
 
 
