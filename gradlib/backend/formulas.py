@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE, spans_of, written
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WARP_SUM, WHOLE, spans_of, written
 from gradlib.backend.launching import Kernel, compiled
 
 LONGEST = 1 << 14
@@ -177,12 +177,12 @@ extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {
     __shared__ {computed} parts[32];
     {computed} s = 0;
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x) {{ {loads}s += {value}; }}
-    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    {WARP_SUM.format("s")}
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
     __syncthreads();
     if (threadIdx.x >= 32) return;
     s = threadIdx.x < blockDim.x / 32 ? parts[threadIdx.x] : 0;
-    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    {WARP_SUM.format("s")}
     if (threadIdx.x == 0) z[0] = ({ctype})(s / by);
 }}
 """

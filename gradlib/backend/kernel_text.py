@@ -31,6 +31,8 @@ LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31,
 
 INFINITE = "__int_as_float(0x7f800000)"
 """Infinity in CUDA, whose compiler knows no macro for it."""
+WARP_SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"
+"""Adds up the numbers of one name that the threads of a warp have; each then has the sum."""
 HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
 """What a text for half types begins with."""
 

@@ -9,11 +9,10 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import THREADS
+from gradlib.backend.kernel_text import THREADS, WARP_SUM
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
-_SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"
 _HEAD = """    const T factor = T(g[one ? 0 : o]);
     const E* const results = (const E*)more;
     E* const out = z + (line - x);
@@ -34,7 +33,7 @@ _KERNELS = {
     unsigned met = 0;
     auto is_met = [&](T v) {{ return v == top || (every && v != v); }};
     {EACH} met += is_met(T(line[k * inner]));
-    {_SUM.format("met")}
+    {WARP_SUM.format("met")}
     const T share = factor / met;
     {EACH} out[k * inner] = E(top != top && !every ? top : is_met(T(line[k * inner])) ? share : T(0));
 """,
@@ -50,11 +49,11 @@ _KERNELS = {
     }}
 """,
     "softmax": f"""{_WHOLE}    {EACH} s += at(k) * T(line[k * inner]);
-    {_SUM.format("s")}
+    {WARP_SUM.format("s")}
     {EACH} out[k * inner] = E(T(line[k * inner]) * (at(k) - s));
 """,
     "log_softmax": f"""{_WHOLE}    {EACH} s += at(k);
-    {_SUM.format("s")}
+    {WARP_SUM.format("s")}
     {EACH} out[k * inner] = E(at(k) - exp(T(line[k * inner])) * s);
 """,
 }

@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
-_SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"
 _MEAN = f"""    T mean = 0;
     {EACH} mean += T(line[k * inner]);
-    {_SUM.format("mean")}
+    {WARP_SUM.format("mean")}
     mean /= count;
 """
 _SQUARES = f"""    T s = 0;
     {EACH} {{ const T away = T(line[k * inner]) - mean; s += away * away; }}
-    {_SUM.format("s")}
+    {WARP_SUM.format("s")}
 """
 _KERNELS = {
     "variance": (
@@ -57,8 +56,8 @@ _KERNELS = {
     auto incoming = [&](unsigned k) {{ const T d = T(from[one ? 0 : k]); return weight ? d * T(weight[k]) : d; }};
     T all = 0, along = 0;
     {EACH} {{ const T d = incoming(k); all += d; along += d * ((T(line[k]) - c) * r); }}
-    {_SUM.format("all")}
-    {_SUM.format("along")}
+    {WARP_SUM.format("all")}
+    {WARP_SUM.format("along")}
     all /= count;
     along /= count;
     {EACH} z[o * count + k] = E(r * (incoming(k) - all - (T(line[k]) - c) * r * along));

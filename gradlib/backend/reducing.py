@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.lines import MANY, reduced
 
@@ -67,7 +67,7 @@ def source(char: str) -> str:
         counted, made = "", "s"
         if name == "nanmean":  # as a quotient of two results, of which the sum is rounded first
             counted = f"    by = 0;\n    {EACH} by += {computed}(line[k * inner]) == {computed}(line[k * inner]);\n"
-            counted += "    for (int bits = 16; bits; bits /= 2) by += __shfl_xor_sync(0xffffffffu, by, bits);\n"
+            counted += f"    {WARP_SUM.format('by')}\n"
             made = f"{computed}({ctype}(s))"
         if name == "norm":
             made = f"count == 1 ? fabs({computed}(line[0])) : sqrt(s)"  # whose square might overflow
@@ -89,13 +89,13 @@ def source(char: str) -> str:
             f"    {EACH} top = fmax(top, ({computed})line[k * inner]);\n"
             "    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));\n"
             f"{finite}    {EACH} s += exp(({computed})line[k * inner] - top);\n"
-            "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
+            f"    {WARP_SUM.format('s')}\n"
             f"    {written.format(computed=computed, ctype=ctype)}\n}}\n"
         )
     kernels.append(
         f'extern "C" __global__ void gradlib_nonzero(const {ctype}* x, long long* z, unsigned count, unsigned inner, unsigned n) {{\n'
         f"{begun}    unsigned s = 0;\n    {EACH} s += ({computed})line[k * inner] != 0;\n"
-        "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
+        f"    {WARP_SUM.format('s')}\n"
         "    if (lane == 0) z[o] = s;\n}\n"
     )
     for name, sign in _BETTER.items():
