@@ -18,7 +18,7 @@ import gradlib
 from gradlib.cli import main
 from gradlib.cli.info import cuda, packages
 from gradlib.cli.info.facts import Gpu, KernelFile, Kernels, Machine, Part, first_line
-from gradlib.cli.info.text import text
+from gradlib.cli.info.text import kernels_text, text
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 
@@ -346,6 +346,16 @@ def test_what_a_gpu_does_not_answer_is_its_problem():
     assert cuda._gpu(Library, 3) == Gpu(3, "GB10", "12.1", 1 << 37, None, problem)
 
 
+def test_all_but_the_kernels_is_shown_before_these_are_compiled(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cuda, "nvrtc_part", lambda *_: Part("12.9", "-"))
+    monkeypatch.setattr(cuda, "compile_kernels", interrupted)
+    assert main(["info"]) == 130
+    assert re.search(r"^NVRTC +12\.9$", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_text_is_aligned():
     machine = Machine(
         gradlib="1.0",
@@ -359,7 +369,7 @@ def test_text_is_aligned():
         nvrtc=Part("12.9", "-"),
         kernels=Kernels("compute_90", [KernelFile("chain.cu", 56, 0, 7.25, None), KernelFile("rows.cu", 8, 3, 0.5, "error\nwith A=1")]),
     )
-    assert text(machine).splitlines() == [
+    assert [*text(machine).splitlines(), *kernels_text(machine.kernels).splitlines()] == [
         "gradlib 1.0, Python 3.12.1, Linux",
         "",
         "numpy               2.4.0    arrays",

@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,7 +91,7 @@ class _Job:
             try:
                 resolve("cuda")
             except RuntimeError as error:
-                raise ValueError(f"--device cuda: {error}") from error
+                raise ValueError(f"--device {args.device}: {error}") from error
         asked = args.peers.split(",") if args.peers else None
         if asked is not None and (unknown := sorted(set(asked) - set(peers.NAMES[1:]))):
             raise ValueError(f"--peers: nothing is known of {', '.join(unknown)}; there are {', '.join(peers.NAMES[1:])}")
@@ -102,6 +102,8 @@ class _Job:
             raise ValueError(f"--only takes a regular expression: {error}") from error
         if args.tolerance and not args.compare:
             raise ValueError("--tolerance is of --compare, which is missing")
+        if args.profile and (needless := [name for name in ("json", "plot", "compare") if getattr(args, name)]):
+            raise ValueError(f"--profile times nothing, so it has nothing for --{needless[0]}; leave one of them out")
         self.old = compare.read(args.compare) if args.compare else None
         if args.plot and importlib.util.find_spec("matplotlib") is None:
             raise ValueError(f"--plot draws with matplotlib, which is not installed; get it with: {install('matplotlib')}")
@@ -153,9 +155,12 @@ class _Job:
         try:
             with _interruptible() as check:
                 for suite in self.suites:
-                    self._measure(suite, runner, measured.setdefault(suite, []), check)
-                    print()
-                    table.show(suite, measured[suite])
+                    rows = measured.setdefault(suite, [])
+                    try:
+                        self._measure(suite, runner, rows, check)
+                    finally:  # when interrupted too
+                        print()
+                        table.show(suite, rows)
         except Interrupted:
             interrupted = True
         record = {"machine": facts, "versions": versions, "suites": {n: [r.as_dict() for r in rows] for n, rows in measured.items()}}
@@ -214,11 +219,12 @@ class _Job:
         print(f"nsys profile --trace=cuda,nvtx --output=gradlib gradlib {shown} --profile")
         print(f"ncu --nvtx --nvtx-include 'ROW/' gradlib {shown} --profile   # ROW: one of the names below")
         runner = Runner(())
-        for (_, device), cases in self.cases.items():
+        for (suite, device), cases in self.cases.items():
             for case in cases:
                 if isinstance(case, str):
+                    print(f"gradlib bench: --profile leaves {suite} out, whose rows are no single run", file=sys.stderr)
                     continue
-                (run,) = runner.runs(case).values()
+                run = runner.runs(case)["gradlib"]
                 run()
                 peer = peers.Peer("gradlib", device)
                 with emit_nvtx(), record_function(case.title):
@@ -252,6 +258,8 @@ def _interruptible() -> Iterator[Callable[[], None]]:
             signal.signal(signal.SIGINT, before)
             signal.raise_signal(signal.SIGINT)
         hit = True
+        with suppress(OSError):  # not by way of sys.stderr, which the signal may have found in the middle of a write
+            os.write(2, b"\nstops after this row; Ctrl-C once more stops at once and keeps nothing\n")
 
     def check() -> None:
         if hit:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.cli.bench.timing import Run as Run
+from gradlib.cli.info.packages import install
 
 NAMES = ("gradlib", "torch", "jax", "autograd", "mygrad", "numpy", "cupy")
 _MODULES = {"jax": "jax.numpy", "autograd": "autograd.numpy"}
@@ -164,7 +165,7 @@ def available(name: str, device: str) -> str | None:
     try:
         module = importlib.import_module(_MODULES.get(name, name))
     except ImportError as error:
-        return f"it is not installed ({error})"
+        return f"it is not installed ({error}); get it with: {install(name)}"
     if device == "cuda" and name == "torch" and not module.cuda.is_available():
         return "this build of it finds no GPU"
     if device == "cuda" and name == "jax" and not any(d.platform == "gpu" for d in importlib.import_module("jax").devices()):

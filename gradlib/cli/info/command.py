@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from gradlib import __version__
 from gradlib.cli.info import cuda, packages
 from gradlib.cli.info.facts import Kernels, Machine
-from gradlib.cli.info.text import text
+from gradlib.cli.info.text import kernels_text, text
 from gradlib.cli.progress import Progress
 
 _DESCRIPTION = """\
@@ -37,28 +37,24 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the command line says; returns the exit status, as the help text says."""
-    machine = gather(not args.no_compile, quiet=args.json)
+    machine = gather()
+    if not args.json:
+        print(text(machine), flush=True)  # compiling takes minutes on few cores, and may be interrupted
+    if args.no_compile:
+        machine = replace(machine, kernels=Kernels(None, [], "not checked: --no-compile"))
+    elif machine.nvrtc.version is not None:
+        bar = None if args.json else Progress("compiling the kernels")
+        machine = replace(machine, kernels=cuda.compile_kernels(machine.gpus, bar))
     broken = list(machine.broken())
-    print(json.dumps({**asdict(machine), "broken": broken}, indent=2) if args.json else text(machine))
+    print(json.dumps({**asdict(machine), "broken": broken}, indent=2) if args.json else kernels_text(machine.kernels))
     return 1 if broken else 0
 
 
-def gather(compiling: bool = True, quiet: bool = True) -> Machine:
-    """Find out all of it.
-
-    Args:
-        compiling: whether to compile the kernels too; quiet: without a progress bar.
-    """
+def gather() -> Machine:
+    """Find out all of it but whether the kernels compile."""
     number = cuda.driver_version()
     cupy, library = cuda.cupy_part(number)
     runtime, gpus = cuda.runtime_part(library, number)
-    nvrtc = cuda.nvrtc_part(cupy, number)
-    if not compiling:
-        kernels = Kernels(None, [], "not checked: --no-compile")
-    elif nvrtc.version is None:
-        kernels = Kernels(None, [], "not checked: that needs NVRTC")
-    else:
-        kernels = cuda.compile_kernels(gpus, None if quiet else Progress("compiling the kernels"))
     return Machine(
         gradlib=__version__,
         python=platform.python_version(),
@@ -68,6 +64,6 @@ def gather(compiling: bool = True, quiet: bool = True) -> Machine:
         cupy=cupy,
         cuda_runtime=runtime,
         gpus=gpus,
-        nvrtc=nvrtc,
-        kernels=kernels,
+        nvrtc=cuda.nvrtc_part(cupy, number),
+        kernels=Kernels(None, [], "not checked: that needs NVRTC"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gradlib.cli.info.facts import Gpu, KernelFile, Machine, Part
+from gradlib.cli.info.facts import Gpu, KernelFile, Kernels, Machine, Part
 
 _GIB = 2**30
 _NAME = 20
@@ -12,11 +12,16 @@ _LABELS = {"driver": "CUDA driver", "cupy": "CuPy", "cuda_runtime": "CUDA runtim
 
 
 def text(machine: Machine) -> str:
-    """All that is known of a machine.
+    """All that is known of a machine but its kernels.
 
     Returns: lines, without a final newline.
     """
     return "\n".join(_lines(machine))
+
+
+def kernels_text(kernels: Kernels) -> str:
+    """How the kernels compiled, behind an empty line."""
+    return "\n".join(_kernels(kernels))
 
 
 def _lines(machine: Machine) -> Iterator[str]:
@@ -28,11 +33,14 @@ def _lines(machine: Machine) -> Iterator[str]:
         yield from _part(_LABELS[name], getattr(machine, name))
     yield from map(_gpu, machine.gpus)
     yield from _part(_LABELS["nvrtc"], machine.nvrtc)
+
+
+def _kernels(kernels: Kernels) -> Iterator[str]:
     yield ""
-    if machine.kernels.problem is not None:
-        yield _row("kernels", machine.kernels.problem)
-    for file in machine.kernels.files:
-        yield from _kernel(file, machine.kernels.architecture)
+    if kernels.problem is not None:
+        yield _row("kernels", kernels.problem)
+    for file in kernels.files:
+        yield from _kernel(file, kernels.architecture)
 
 
 def _row(name: str, value: str) -> str:

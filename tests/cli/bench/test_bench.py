@@ -118,6 +118,8 @@ def test_program_that_fails_stops_its_row_only(bench):
         (["--compare", "missing.json"], "missing.json"),
         (["--tolerance", "2"], "--tolerance is of --compare, which is missing"),
         (["--json", "missing/figures.json"], "missing"),
+        (["--profile", "--json", "figures.json"], "--profile times nothing, so it has nothing for --json"),
+        (["--profile", "--plot", "pictures"], "--profile times nothing, so it has nothing for --plot"),
     ],
 )
 def test_input_that_cannot_be_used_is_refused_before_anything_runs(bench, arguments, text):
@@ -132,9 +134,10 @@ def test_a_gpu_that_is_not_there_is_refused(bench, monkeypatch):
         raise RuntimeError("no usable GPU was found")
 
     monkeypatch.setattr(command, "resolve", none)
-    status, out, errors = bench("--device", "cuda")
-    assert (status, "doubled" in out) == (2, False)
-    assert "gradlib bench: --device cuda: no usable GPU was found" in errors
+    for device in ("cuda", "all"):
+        status, out, errors = bench("--device", device)
+        assert (status, "doubled" in out) == (2, False)
+        assert f"gradlib bench: --device {device}: no usable GPU was found" in errors
 
 
 def test_unknown_suite_is_refused(bench):
@@ -148,6 +151,11 @@ def test_library_that_is_asked_for_and_missing_is_an_error(bench, monkeypatch):
     status, _, errors = bench("--peers", "numpy")
     assert status == 2
     assert "--peers numpy: it is not installed" in errors
+
+
+def test_library_that_is_missing_comes_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mygrad", None)
+    assert "get it with: pip install " in str(peers.available("mygrad", "cpu"))
 
 
 @pytest.mark.slow
@@ -213,9 +221,10 @@ def test_interrupt_keeps_what_was_measured(bench, tmp_path):
         return doubled(peer)
 
     cases = (Case("first", "", doubled), Case("second", "", interrupting), Case("third", "", doubled))
-    status, _, errors = bench("--json", path, cases=cases)
+    status, out, errors = bench("--json", path, cases=cases)
     assert status == 130
     assert "what was measured is kept" in errors
+    assert [line.split()[0] for line in out.splitlines() if line.split()[:1] in (["first"], ["second"], ["third"])] == ["first", "second"]
     assert [row["name"] for row in json.loads(path.read_text())["suites"]["overhead"]] == ["first", "second"]
 
 
@@ -224,6 +233,12 @@ def test_profile_prints_the_command_lines_and_runs_each_row_under_its_name(bench
     assert status == 0
     assert "nsys profile" in out
     assert "ncu --nvtx" in out
+    assert out.splitlines()[-1] == "doubled 3 float32 cpu"
+
+
+def test_profile_runs_gradlibs_side_of_a_row_that_compares_two_ways_of_its_own(bench):
+    status, out, _ = bench("--profile", cases=(Case("doubled", "3", doubled, others={"by hand": spoilt}),))
+    assert status == 0
     assert out.splitlines()[-1] == "doubled 3 float32 cpu"
 
 
