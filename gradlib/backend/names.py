@@ -23,7 +23,7 @@ class NoSuchName(AttributeError):
         from difflib import get_close_matches
 
         known = getattr(self.obj, "__all__", None) or [name for name in dir(self.obj) if not name.startswith("_")]
-        near = get_close_matches(self.wanted, known, n=2, cutoff=0.65)
+        near = [] if self.wanted in _ABSENT else get_close_matches(self.wanted, known, n=2, cutoff=0.65)
         if near:
             return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?"
         if getattr(self.obj, "__name__", "").removeprefix("gradlib").lstrip(".") in _TORCHS:
@@ -36,6 +36,8 @@ class NoSuchName(AttributeError):
 
 _TORCHS = frozenset({"", "nn", "nn.functional", "utils", "optim", "func", "cuda", "autograd"})
 """The packages whose names are torch's."""
+_ABSENT = frozenset({"amp", "compile", "export", "jit"})
+"""Names of torch's that are no misspelling of ours: `clamp` is no advice to who wants `amp`."""
 
 
 def suggest_names(package: str) -> None:

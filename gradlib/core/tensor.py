@@ -666,9 +666,13 @@ class Tensor(Methods):
         return self.item()
 
     def __float__(self) -> float:
+        if self._node is not None:
+            _warn_of_scalar()
         return float(self._only())
 
     def __int__(self) -> int:
+        if self._node is not None:
+            _warn_of_scalar()
         return int(self._only())
 
     def __complex__(self) -> complex:
@@ -730,6 +734,16 @@ class Tensor(Methods):
 
 if sys.version_info >= (3, 12):  # before, a class with __getattr__ looks up every attribute more slowly: 4 % of a small operation
     setattr(Tensor, "__getattr__", missing_attribute)  # noqa: B010  (an assignment would contradict the declaration above)
+
+
+def _warn_of_scalar() -> None:
+    """As torch does: an array of NumPy's that is filled element by element takes numbers, which no gradient follows."""
+    warnings.warn(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first. "
+        "What is to be differentiated is not written into an array: collect it in a list and stack that.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def publish(function: Any, *names: str) -> None:

@@ -36,8 +36,10 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
 
 def _only(source: Source) -> str:
     names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", source.text)
+    if not names:
+        raise ValueError(f'{source} has no kernel; write one as extern "C" __global__ void name(...) {{ ... }}')
     if len(names) != 1:
-        raise ValueError(f"{source} has {len(names)} kernels ({', '.join(names) or 'none'}); say which: kernel(source, name, ...)")
+        raise ValueError(f"{source} has {len(names)} kernels ({', '.join(names)}); say which: kernel(source, name, ...)")
     return str(names[0])
 
 

@@ -9,7 +9,7 @@ from gradlib.backend.array import Array, namespace, on_device_of, zeros_like
 from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim.line_search import Point, strong_wolfe
-from gradlib.optim.optimizer import Closure, Optimizer, real, write
+from gradlib.optim.optimizer import Closure, Optimizer, number, real, write
 
 
 class LBFGS(Optimizer):
@@ -88,7 +88,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = self._evaluate(closure)
-        loss, gradient, evaluations = float(first_loss), self._gradient(), 1
+        loss, gradient, evaluations = number(first_loss), self._gradient(), 1
         state["func_evals"] += 1
         for i in range(1, group["max_iter"] + 1):
             if _largest(gradient) <= group["tolerance_grad"] or (evaluations > 1 and evaluations >= group["max_eval"]):
@@ -145,7 +145,7 @@ class LBFGS(Optimizer):
 
         def evaluate(length: float) -> Point:
             self._scatter(origin + length * direction)
-            loss = float(self._evaluate(closure))
+            loss = number(self._evaluate(closure))
             gradient = self._gradient()
             return Point(length, loss, gradient, _dot(gradient, direction))
 

@@ -298,6 +298,11 @@ def write(target: Tensor, values: Array | int) -> None:
 _STEP = "an optimiser's step"
 
 
+def number(value: Any) -> float:
+    """The number that a caller gave, who may give a loss as it is, with its graph."""
+    return float(value.item() if isinstance(value, Tensor) else value)
+
+
 def real(array: Array) -> Array:
     """The array itself, or a complex one seen as twice as many real numbers; it shares memory where the last dimension is dense."""
     if array.dtype.kind != "c":

@@ -113,7 +113,8 @@ def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx
     if not is_array(array):
         raise TypeError(f"{name}: {part} is a Tensor or array of shape (S, {sizes.joints}), got {describe(value)}")
     if array.dtype != like.dtype:
-        raise TypeError(f"{name}: {part} has the dtype of u, {like.dtype}, got {describe(value)}; convert one with .to(dtype)")
+        advice = "convert one, a Tensor with .to(dtype), an array with .astype(dtype)"
+        raise TypeError(f"{name}: {part} has the dtype of u, {like.dtype}, got {describe(value)}; {advice}")
     if device_index(array) != device_index(like):
         raise ValueError(f"{name}: {part} lives where u does, got {describe(value)} and u {describe(u)}; move one with .to(device)")
     rows = array.shape[0] if array.ndim == 2 else 1

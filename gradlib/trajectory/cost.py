@@ -348,7 +348,8 @@ def _target(term: Term, like: Any, sizes: Sizes) -> Any:
     """A reference or goal as three axes of the motion's layout, 1 where it is the same for all."""
     array, whole, value = raw(term.target), raw(like), term.target
     if not is_array(array) or array.dtype != whole.dtype or device_index(array) != device_index(whole):
-        raise TypeError(f"{_NAME}: a reference or goal has the dtype and device of the motion, {describe(like)}, got {describe(value)}")
+        rule = f"a reference or goal has the motion's dtype and device, those of {describe(like)}"
+        raise TypeError(f"{_NAME}: {rule}, got {describe(value)}; convert it with gradlib.tensor(value, dtype=..., device=...)")
     batch, horizon, joints = sizes.batch, sizes.horizon, sizes.joints
     steps = 1 if term.last else horizon
     shape = tuple(array.shape)

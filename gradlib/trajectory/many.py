@@ -19,7 +19,8 @@ def plan_many(
     Args:
         problems: a pair (start, goal) of arrays (N, D) of NumPy or dask, radians or metres; or an ``xarray.Dataset`` with variables start
             and goal of dimensions (problem, joint); or the path of a .npz, .csv or .parquet file as for ``gradlib trajopt --problems``.
-        robot: a ``gradlib.trajectory.planning.robot.Robot``; by default the Franka Emika Panda.
+        robot: a ``gradlib.trajectory.planning.robot.Robot``, which ``assemble`` beside it makes of joints and their limits; by default the
+            Franka Emika Panda.
         horizon: H, at least 4 steps.
         dtype: "float32" or "float64".
         device: "cpu" or "cuda".

@@ -66,6 +66,10 @@ def test_without_a_near_name_there_is_no_suggestion() -> None:
     with pytest.raises(AttributeError) as caught:
         gradlib.nn.Sequential  # noqa: B018
     assert str(caught.value) == "module 'gradlib.nn' has no attribute 'Sequential'" + lists
+    for absent in ("amp", "compile", "export", "jit"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(gradlib, absent)
+        assert str(caught.value) == f"module 'gradlib' has no attribute {absent!r}" + lists
     with pytest.raises(AttributeError) as caught:
         gradlib.trajectory.qqqqqq  # noqa: B018
     assert str(caught.value) == "module 'gradlib.trajectory' has no attribute 'qqqqqq'"

@@ -161,6 +161,14 @@ def test_without_matplotlib_the_other_files_are_written_and_a_line_says_how_to_g
     assert names(tmp_path / "out") == ["trajectories.csv", "trajectories.npz"]  # the picture of the run before is gone
 
 
+def test_without_pyarrow_chunks_are_refused_and_the_other_format_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    status, _, errors = run("--samples", 3, "--chunk", 2, *QUICK)
+    assert status == 2
+    assert "needs pyarrow; install it with: pip install 'gradlib[dask]'; or choose --format npz" in errors
+    assert run("--samples", 3, "--chunk", 2, "--format", "npz", *QUICK)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

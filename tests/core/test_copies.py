@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradlib
@@ -135,7 +136,31 @@ def test_hooks_are_not_pickled_and_a_warning_says_so() -> None:
         assert each.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("taken", [float, int])
+def test_a_number_of_what_wants_a_gradient_loses_it_with_a_warning(taken: Callable[[Any], Any]) -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"^Converting a tensor with requires_grad=True to a scalar") as caught:
+        assert taken((x * 2)[0]) == 2
+    assert caught[0].filename == __file__
+    y = x[0]
+    with pytest.warns(UserWarning, match="collect it in a list and stack that"), gradlib.no_grad():
+        taken(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert taken(x.detach()[0]) == 1
+        assert (x[0].item(), x.tolist(), bool(x[0]), f"{x[0]:.1f}") == (1.0, [1.0, 1.0], True, "1.0")
+
+
 @pytest.mark.host
+def test_an_array_that_is_filled_with_what_wants_a_gradient_warns() -> None:
+    x, filled = gradlib.ones(2, requires_grad=True), np.zeros(2)
+    with pytest.warns(UserWarning, match="to a scalar"):
+        filled[0] = x[0] * 3
+    assert filled.tolist() == [3.0, 0.0]
+
+
+@pytest.mark.host
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True:UserWarning")  # matplotlib asks for single numbers too
 def test_plotting_a_tensor_that_wants_a_gradient_says_what_to_do() -> None:
     plt = pytest.importorskip("matplotlib.pyplot")
     says = r"^Can't call numpy\(\) on Tensor that requires grad\. Use tensor\.detach\(\)\.numpy\(\)"

@@ -437,6 +437,8 @@ def test_a_declaration_that_does_not_go_together_is_refused(change, text):
 def test_sources_that_cannot_be_wrapped_are_refused():
     with pytest.raises(ValueError, match=r"has 2 kernels \(softplus, softplus_adjoint\); say which"):
         kernel(SOFTPLUS)
+    with pytest.raises(ValueError, match=r'has no kernel; write one as extern "C" __global__ void'):
+        kernel("void f(float* x) {}")
     with pytest.raises(ValueError, match="the kernel writes nothing"):
         kernel('extern "C" __global__ void f(const float* x) {}')
     with pytest.raises(ValueError, match=r"nothing tells the template's \['T'\]"):

@@ -266,7 +266,7 @@ def test_reduce_on_plateau_waits_reduces_and_cools_down():
     o = optimiser()
     scheduler = L.ReduceLROnPlateau(o, factor=0.5, patience=1, cooldown=1, min_lr=[0.04, 0.001])
     found = []
-    for metric in (3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, gradlib.tensor(1.0), 1.0):
+    for metric in (3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0, gradlib.tensor(1.0, requires_grad=True), 1.0):
         scheduler.step(metric)
         found.append([group["lr"] for group in o.param_groups])
     assert found == [[0.1, 0.03]] * 3 + [[0.05, 0.015]] * 3 + [[0.04, 0.0075]] * 3 + [[0.04, 0.00375]]

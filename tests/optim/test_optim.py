@@ -157,7 +157,7 @@ def test_walks_as_torch(name, options, steps, x, loss, evaluations):
     for _ in range(steps):
         returned = optimiser.step(closure_of(optimiser, value, calls=calls))
     np.testing.assert_allclose(host(value), x, rtol=1e-9)
-    assert float(returned) == pytest.approx(loss, rel=1e-9)
+    assert returned.item() == pytest.approx(loss, rel=1e-9)
     assert len(calls) == evaluations
 
 

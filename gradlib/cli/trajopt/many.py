@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, machine: Robot, inputs: list[str], began: floa
     size = args.chunk or (known or {"job": {}})["job"].get("chunk") or job.CHUNK
     form = args.format or (known or {"job": {}})["job"].get("format") or "parquet"
     if form == "parquet":
-        _needs("pyarrow", "--format parquet")
+        _needs("pyarrow", "a chunk's results as a Parquet file", "; or choose --format npz, which needs nothing")
     if args.scheduler and args.workers:
         raise InputError("--scheduler has workers of its own, so --workers has nothing to start; leave one of them out")
     work = job.Work(machine, args.horizon, args.dtype, args.device, str(folder), form)
@@ -154,8 +154,8 @@ def _end_quietly() -> None:
             os.environ[name] = before
 
 
-def _needs(package: str, option: str) -> None:
+def _needs(package: str, user: str, instead: str = "") -> None:
     try:
         __import__(package)
     except ImportError as error:
-        raise InputError(f"{option} needs {package}; install it with: pip install 'gradlib[dask]'") from error
+        raise InputError(f"{user} needs {package}; install it with: pip install 'gradlib[dask]'{instead}") from error

@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.optim.lr_scheduler.arguments import checked_optimizer, for_groups
 from gradlib.optim.lr_scheduler.groups import set_rate, values
 from gradlib.optim.lr_scheduler.scheduler import LRScheduler, warn_of_epoch
-from gradlib.optim.optimizer import Optimizer
+from gradlib.optim.optimizer import Optimizer, number
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -71,7 +71,7 @@ class ReduceLROnPlateau(LRScheduler):
             epoch: its number instead of the next; deprecated, as in torch.
         Source: torch.optim.lr_scheduler.ReduceLROnPlateau.step.
         """
-        current = float(metrics)
+        current = number(metrics)
         if epoch is not None:
             warn_of_epoch()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -52,7 +52,8 @@ def plan(
 
 def _check(machine: Any, horizon: int, dtype: Any, chunk: int, form: str) -> None:
     if not isinstance(machine, Robot):
-        raise InputError(f"robot must be a gradlib.trajectory.planning.robot.Robot, as its assemble makes, got {type(machine).__name__}")
+        rule = "robot must be a Robot, which gradlib.trajectory.planning.robot.assemble makes of joints"
+        raise InputError(f"{rule}, those of a URDF file by gradlib.cli.trajopt.urdf.read; got {type(machine).__name__}")
     if horizon < motion.SHORTEST:
         raise InputError(f"horizon must be at least {motion.SHORTEST}, got {horizon}")
     if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
