@@ -80,7 +80,7 @@ def test_parameters_as_one_vector_and_back():
     assert host(values[0].grad).tolist() == [[0, 1], [2, 3]]
     vector_to_parameters(vector.detach() * 2, values)
     assert host(values[0]).tolist() == [[2, 4], [6, 8]]
-    assert float(values[1]) == 10
+    assert values[1].item() == 10
     assert values[0].is_leaf
     assert values[0].requires_grad
 
