@@ -23,109 +23,108 @@ LONGEST = 1024
 
 SERVED = {**CTYPES, **EXACT}
 """The dtypes of which there are kernels; sums and products of floats alone."""
-_BETTER = {"max": ">", "min": "<"}
-_FOLDS = {
-    "sum": ("+", 0, "v"), "prod": ("*", 1, "v"), "nansum": ("+", 0, "v == v ? v : 0"), "nanmean": ("+", 0, "v == v ? v : 0"),
-    "trapezoid": ("+", 0, "v"), "norm": ("+", 0, "v * v"), "norm_1": ("+", 0, "fabs(v)"),
-}  # fmt: skip
-"""By name the sign, what it begins with, and what each element v gives.
-
-The mean without NaN divides by how many are numbers, the integral takes half of both ends away, and of squares the root is taken.
-"""
 EACH = "for (unsigned k = lane; k < count; k += 32)"
 """The elements of a line that a thread of its warp takes."""
+_FOLDS = {
+    "sum": ("+", 0, "v", "s"), "prod": ("*", 1, "v", "s"), "nansum": ("+", 0, "v == v ? v : 0", "s"),
+    "nanmean": ("+", 0, "v == v ? v : 0", "T(E(s))"),  # as a quotient of two results, of which the sum is rounded first
+    "trapezoid": ("+", 0, "v", "s - (T(line[0]) + T(line[(count - 1) * inner])) * T(0.5)"),
+    "norm": ("+", 0, "v * v", "count == 1 ? fabs(T(line[0])) : sqrt(s)"),  # of one, whose square might overflow
+    "norm_1": ("+", 0, "fabs(v)", "s"),
+}  # fmt: skip
+"""By name the sign, what it begins with, what each element v gives, and the result, which is divided by a number.
+
+The mean without NaN divides by how many are numbers, and the integral takes half of both ends away.
+"""
+_BETTER = {"max": ">", "min": "<"}
 _EXPONENTIALS = {
-    "softmax": f"{EACH} out[k * inner] = ({{ctype}})(exp(({{computed}})line[k * inner] - top) / s);",
-    "log_softmax": f"{EACH} out[k * inner] = ({{ctype}})(({{computed}})line[k * inner] - top - log(s));",
-    "logsumexp": "if (lane == 0) z[o] = ({ctype})(log(s) + top);",
+    "softmax": f"E* const out = z + (line - x);\n    {EACH} out[k * inner] = E(exp(T(line[k * inner]) - top) / s);",
+    "log_softmax": f"E* const out = z + (line - x);\n    {EACH} out[k * inner] = E(T(line[k * inner]) - top - log(s));",
+    "logsumexp": "if (lane == 0) z[o] = E(log(s) + top);",
 }
 """What is written, given the largest element of a line and ``s``, the sum of the exponentials of all less that."""
 
+_ENTERED = f"""    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;
+    if (o >= n) return;
+    const E* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;
+"""
+_COUNTED = f"""    by = 0;
+    {EACH} by += T(line[k * inner]) == T(line[k * inner]);
+    {WARP_SUM.format("by")}
+"""
+_NONZERO = f"""    unsigned s = 0;
+    {EACH} s += T(line[k * inner]) != 0;
+    {WARP_SUM.format("s")}
+    if (lane == 0) ((long long*)z)[o] = s;
+"""
 
-def entered(ctype: str) -> str:
-    """The beginning of a kernel in which a warp has a line of x, of every inner-th element: ``o`` counts the lines."""
-    return (
-        f"    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
-        "    if (o >= n) return;\n"
-        f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
-    )
+
+def _fold(name: str) -> str:
+    sign, start, value, made = _FOLDS[name]
+    return f"""    T s = {start};
+    {EACH} {{ const T v = T(line[k * inner]); s {sign}= {value}; }}
+    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);
+{_COUNTED if name == "nanmean" else ""}    if (lane == 0) z[o] = E(({made}) / by);
+"""
+
+
+def _exponential(name: str) -> str:
+    finite = "if (!isfinite(top)) top = 0;\n    " if name == "logsumexp" else ""
+    return f"""    T top = -{INFINITE}, s = 0;
+    {EACH} top = fmax(top, T(line[k * inner]));
+    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));
+    {finite}{EACH} s += exp(T(line[k * inner]) - top);
+    {WARP_SUM.format("s")}
+    {_EXPONENTIALS[name]}
+"""
+
+
+def _extreme(sign: str) -> str:
+    """Of the best elements the first one counts, and NaN before all others."""
+    return f"""    unsigned at = lane < count ? lane : 0;
+    T best = T(line[at * inner]);
+    auto meet = [&](T other, unsigned k) {{
+        if (best != best ? other != other && k < at : other != other || other {sign} best || (other == best && k < at)) {{
+            best = other;
+            at = k;
+        }}
+    }};
+    for (unsigned k = lane + 32; k < count; k += 32) meet(T(line[k * inner]), k);
+    for (int bits = 16; bits; bits /= 2) {{
+        const T other = __shfl_xor_sync(0xffffffffu, best, bits);
+        const unsigned k = __shfl_xor_sync(0xffffffffu, at, bits);
+        meet(other, k);
+    }}
+    if (lane == 0) {{
+        z[o] = E(best);
+        if (places) places[o] = at;
+    }}
+"""
 
 
 def source(char: str) -> str:
     """The kernels for elements of a dtype: ``max``, ``min``, ``nonzero``, and of floats those of `_FOLDS` and `_EXPONENTIALS`.
 
     A warp makes one result, of every inner-th element. Sums and products of half types are made in float32, and divided by a number at the
-    end. Of the largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is
-    null.
+    end. The places of extremes are written unless ``places`` is null.
     """
-    ctype = SERVED[char]
-    computed = ctype if char in WHOLE or char in "il" else "float"
-    begun = entered(ctype)
-    kernels = [HEADERS.get(char, "")]
-    parameters = f"const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n"
-    for name, (sign, start, value) in _FOLDS.items() if char in CTYPES else ():
-        counted, made = "", "s"
-        if name == "nanmean":  # as a quotient of two results, of which the sum is rounded first
-            counted = f"    by = 0;\n    {EACH} by += {computed}(line[k * inner]) == {computed}(line[k * inner]);\n"
-            counted += f"    {WARP_SUM.format('by')}\n"
-            made = f"{computed}({ctype}(s))"
-        if name == "norm":
-            made = f"count == 1 ? fabs({computed}(line[0])) : sqrt(s)"  # whose square might overflow
-        if name == "trapezoid":
-            made = f"s - ({computed}(line[0]) + {computed}(line[(count - 1) * inner])) * {computed}(0.5)"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
-            f"{begun}    {computed} s = {start};\n"
-            f"    {EACH} {{ const {computed} v = {computed}(line[k * inner]); s {sign}= {value}; }}\n"
-            f"    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);\n"
-            f"{counted}    if (lane == 0) z[o] = {ctype}(({made}) / by);\n}}\n"
-        )
-    for name, written in _EXPONENTIALS.items() if char in CTYPES else ():
-        finite = "    if (!isfinite(top)) top = 0;\n" if name == "logsumexp" else ""
-        target = "" if name == "logsumexp" else f"    {ctype}* const out = z + (line - x);\n"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, unsigned n) {{\n'
-            f"{begun}{target}    {computed} top = -{INFINITE}, s = 0;\n"
-            f"    {EACH} top = fmax(top, ({computed})line[k * inner]);\n"
-            "    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));\n"
-            f"{finite}    {EACH} s += exp(({computed})line[k * inner] - top);\n"
-            f"    {WARP_SUM.format('s')}\n"
-            f"    {written.format(computed=computed, ctype=ctype)}\n}}\n"
-        )
-    kernels.append(
-        f'extern "C" __global__ void gradlib_nonzero(const {ctype}* x, long long* z, unsigned count, unsigned inner, unsigned n) {{\n'
-        f"{begun}    unsigned s = 0;\n    {EACH} s += ({computed})line[k * inner] != 0;\n"
-        f"    {WARP_SUM.format('s')}\n"
-        "    if (lane == 0) z[o] = s;\n}\n"
-    )
-    for name, sign in _BETTER.items():
-        parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n{begun}'
-            f"    unsigned at = lane < count ? lane : 0;\n    {computed} best = ({computed})line[at * inner];\n"
-            f"    auto meet = [&]({computed} other, unsigned k) {{\n"
-            f"        if (best != best ? other != other && k < at : other != other || other {sign} best || (other == best && k < at)) {{\n"
-            "            best = other;\n            at = k;\n        }\n    };\n"
-            f"    for (unsigned k = lane + 32; k < count; k += 32) meet(({computed})line[k * inner], k);\n"
-            "    for (int bits = 16; bits; bits /= 2) {\n"
-            f"        const {computed} other = __shfl_xor_sync(0xffffffffu, best, bits);\n"
-            "        const unsigned k = __shfl_xor_sync(0xffffffffu, at, bits);\n        meet(other, k);\n    }\n"
-            f"    if (lane == 0) {{\n        z[o] = ({ctype})best;\n        if (places) places[o] = at;\n    }}\n}}\n"
-        )
-    return "".join(kernels)
+    kernels = {"nonzero": ("", _NONZERO), **{name: ("long long* places", _extreme(sign)) for name, sign in _BETTER.items()}}
+    if char in CTYPES:
+        kernels |= {name: ("T by", _fold(name)) for name in _FOLDS} | {name: ("", _exponential(name)) for name in _EXPONENTIALS}
+    return of_lines(kernels, char)
 
 
 def of_lines(kernels: Mapping[str, tuple[str, str]], char: str) -> str:
-    """The text of kernels whose warps have a line each, for elements of a dtype, E, which compute in T.
+    """The text of kernels whose warps have a line each, of every inner-th element of x, for elements of a dtype, E, which compute in T.
 
     Args:
-        kernels: by name, what each takes beside x, z and the sizes, and what a warp does.
+        kernels: by name, what each takes beside x, z and the sizes, and what a warp does; ``o`` counts the lines.
     """
-    ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
-    texts = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {computed} T;\n"]
+    ctype = SERVED[char]
+    texts = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {ctype if char in (*WHOLE, 'i', 'l') else 'float'} T;\n"]
     for name, (more, body) in kernels.items():
-        head = f"const E* x, E* z, {more}, unsigned count, unsigned inner, unsigned n"
-        texts.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{entered("E")}{body}}}\n')
+        head = ", ".join(filter(None, ("const E* x, E* z", more, "unsigned count, unsigned inner, unsigned n")))
+        texts.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{_ENTERED}{body}}}\n')
     return "".join(texts)
 
 
@@ -144,7 +143,7 @@ def is_one(g: Any, size: int, like: Array | None = None) -> bool | None:
 @cache
 def _kernel(name: str, char: str) -> Kernel:
     computed = char if char in WHOLE else "f"  # of the number by which is divided
-    formats = f"PPII{computed}I" if name in _FOLDS else "PPIII" if name in _EXPONENTIALS or name == "nonzero" else "PPPIII"
+    formats = f"PP{computed}III" if name in _FOLDS else "PPPIII" if name in _BETTER else "PPIII"
     return Kernel(formats, kernel_of(source, char, name=name))
 
 
@@ -190,7 +189,7 @@ def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False
     if planned is None:
         return None
     (out, n, count, inner), data = planned, input.data
-    values = (data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
+    values = (data.ptr, out.data.ptr, count if mean else 1, count, inner, n)
     return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
