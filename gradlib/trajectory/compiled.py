@@ -8,11 +8,14 @@ milliseconds. The compiled forms need no other package, and no compiler.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import warnings
+import zlib
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -117,6 +120,7 @@ def loop(make: Callable[..., Any], dtype: np.dtype, *kind: Any) -> Any:
 
 def _compile(signature: Any, function: Callable[..., Any]) -> Any:
     """The function compiled for a signature, from the disk where it is there; None, with a warning, where numba fails."""
+    function.__qualname__ += _of_the_lanes()  # by the name of the function, too, numba finds a loop on the disk
     options = {"nogil": True, "error_model": "numpy"}
     jit = _numba().njit
     try:
@@ -127,6 +131,15 @@ def _compile(signature: Any, function: Callable[..., Any]) -> Any:
         except Exception as error:
             _warn(f"numba cannot compile {function.__qualname__}", error)
             return None
+
+
+@functools.cache
+def _of_the_lanes() -> str:
+    """Tells the text of lanes.py from others: numba compiles a loop anew where the loop's own file changes, not where lanes.py does."""
+    try:
+        return f"_{zlib.crc32(Path(__file__).with_name('lanes.py').read_bytes()):08x}"
+    except OSError:  # there are no sources, hence nothing is kept
+        return ""
 
 
 def _numba() -> Any:

@@ -161,5 +161,6 @@ def _block(
         adjoint_block(slopes, steps, 0, False, views[0], views[1:4], by_sources)
         if by_sources is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
             by_dt = total(np, sum(s * x.reshape(u.shape) for s, x in zip(by_sources, states[1:], strict=True)), 2, False)
+            by_dt[:, 0] = 0  # also where 0 met an infinite start
             views[4][...] = by_dt if views[4].shape[1] > 1 else by_dt.sum(axis=1, keepdims=True)
     return cost

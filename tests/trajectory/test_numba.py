@@ -164,6 +164,18 @@ def test_a_second_process_finds_loops_on_the_disk(numba, tmp_path):
     assert [python(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)] == ["True", "False"]
 
 
+def test_loops_on_the_disk_are_those_of_this_text_of_the_lanes(numba, tmp_path, monkeypatch, rng):
+    """numba itself asks only whether the file of the loop has changed."""
+    from gradlib.trajectory import chain_numba
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    for text in ("_1", "_2", "_1"):
+        monkeypatch.setattr(compiled, "_loops", {})
+        monkeypatch.setattr(compiled, "_of_the_lanes", lambda text=text: text)
+        chain_numba.forward(rng.standard_normal((2, 5, 3)), [None] * 3, 0.1, 2)
+    assert len(list(tmp_path.rglob("*.nbc"))) == 2
+
+
 # ---- what it computes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +296,16 @@ def test_limits_that_bind_nothing_and_a_position_that_is_no_number(numba):
     plain = smoothness_cost(u, (), 0.5, (1.0, 1.0, 1.0))
     np.testing.assert_allclose(cost.detach(), plain.detach(), rtol=1e-6)
     np.testing.assert_allclose(*(gradlib.autograd.grad(c[0], u)[0][0] for c in (cost, plain)), rtol=1e-5)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_step_time_that_is_never_used_has_no_slope(numba, mode):
+    """Also where the start is not finite."""
+    use_numba(mode)
+    start, dt = (gradlib.full((2, 3), np.inf), gradlib.full((2, 3), np.nan)), gradlib.ones(2, 4, requires_grad=True)
+    cost = smoothness_cost(gradlib.ones(2, 4, 3), start, dt, (1.0, 1.0, 1.0))
+    assert gradlib.autograd.grad(cost.sum(), dt)[0][:, 0].tolist() == [0, 0]
 
 
 @pytest.mark.nonfinite
