@@ -108,6 +108,9 @@ class layout:
     def __repr__(self) -> str:
         return f"gradlib.{self._name}"
 
+    def __reduce__(self) -> str:
+        return self._name  # the name of the one object, which copies and pickles give too
+
 
 class memory_format(layout):
     """The order of a tensor's dimensions in memory.

@@ -49,6 +49,14 @@ class Generator(RandomStream):
         """A new generator at the same place of the same stream."""
         return Generator(self.device).set_state(self.get_state())
 
+    def __reduce__(self) -> Any:
+        """Copies and pickles are other streams at the same place."""
+        return _continued, (str(self.device), self.get_state())
+
+
+def _continued(device: str, state: Tensor) -> Generator:
+    return Generator(device).set_state(state)
+
 
 # ---- the default stream of each device ------------------------------------------------------------------------------------------
 

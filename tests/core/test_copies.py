@@ -151,6 +151,24 @@ def test_a_number_of_what_wants_a_gradient_loses_it_with_a_warning(taken: Callab
         assert (x[0].item(), x.tolist(), bool(x[0]), f"{x[0]:.1f}") == (1.0, [1.0, 1.0], True, "1.0")
 
 
+@pytest.mark.parametrize("copied", COPIES)
+def test_the_copy_of_a_generator_goes_on_from_the_same_place(copied: Callable[[Any], Any]) -> None:
+    generator = gradlib.Generator().manual_seed(3)
+    gradlib.rand(5, generator=generator)
+    other = copied(generator)
+    assert other.device == generator.device
+    assert other.initial_seed() == 3
+    numbers = gradlib.rand(5, generator=generator)
+    assert gradlib.equal(gradlib.rand(5, generator=other), numbers)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("copied", COPIES)
+def test_layouts_and_memory_formats_are_one_object_each(copied: Callable[[Any], Any]) -> None:
+    for each in (gradlib.strided, gradlib.contiguous_format, gradlib.preserve_format, gradlib.channels_last):
+        assert copied(each) is each
+
+
 @pytest.mark.host
 def test_an_array_that_is_filled_with_what_wants_a_gradient_warns() -> None:
     x, filled = gradlib.ones(2, requires_grad=True), np.zeros(2)
