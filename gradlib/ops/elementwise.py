@@ -285,7 +285,18 @@ def log1p(xp: Any, input: Any) -> Any:
         >>> gradlib.log1p(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.6931])
     """
-    return vectorised.log1p(xp, input)
+    return vectorised.log1p(xp, input) if input.dtype.kind != "c" else _complex_log1p(xp, input)
+
+
+def _complex_log1p(xp: Any, x: Any) -> Any:
+    """log(1 + x), where NumPy and CuPy take the logarithm of the rounded sum: log(s) / (s - 1) changes slowly with s (Kahan)."""
+    s = x - -1  # a difference keeps the sign of zero that tells the side of the cut
+    near = s - 1
+    small = abs(near) < np.finfo(x.dtype).eps
+    rounded = (near != x) & ~small & xp.isfinite(x)
+    made = xp.log(s)
+    made = xp.where(rounded, made * xp.where(rounded, x / xp.where(rounded, near, 1), 1), made)
+    return xp.where(small, x, made)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input * LN2))

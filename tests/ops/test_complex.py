@@ -163,3 +163,15 @@ def test_on_a_branch_cut_the_slope_is_that_of_the_side_which_a_zeros_sign_tells(
         (moved.real if along == 1 else moved.imag).add_(by)  # the other part keeps the sign of its zero
     quotient = (host(function(ahead)) - host(function(behind))) / (2 * step * along)
     np.testing.assert_allclose(host(slope), quotient.conj(), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_log1p_is_exact_near_zero_and_numpys_elsewhere(dtype: str) -> None:
+    small = np.array([1e-20, -1e-20, 1e-9 + 1e-30j, 3e-8j, 1e-30 + 1e-5j, complex(-0.0, -0.0), 1e-37 - 1e-37j], dtype)
+    made = host(gradlib.log1p(t(small)))
+    np.testing.assert_allclose(made, small - small**2 / 2 + small**3 / 3, rtol=1e-6 if dtype == "complex64" else 1e-14)
+    assert np.signbit(made[5].imag)
+    others = [-1, complex(-3, -0.0), -3 + 0j, 2 - 1j, math.inf, complex(1e-20, math.inf), complex(-math.inf, -0.0), complex(math.nan, 1), -0.5 + 0.8j]
+    given = np.array(others, dtype)
+    np.testing.assert_allclose(host(gradlib.log1p(t(given))), np.log1p(given), rtol=1e-5 if dtype == "complex64" else 1e-14)
