@@ -172,6 +172,6 @@ def test_log1p_is_exact_near_zero_and_numpys_elsewhere(dtype: str) -> None:
     made = host(gradlib.log1p(t(small)))
     np.testing.assert_allclose(made, small - small**2 / 2 + small**3 / 3, rtol=1e-6 if dtype == "complex64" else 1e-14)
     assert np.signbit(made[5].imag)
-    others = [-1, complex(-3, -0.0), -3 + 0j, 2 - 1j, math.inf, complex(1e-20, math.inf), complex(-math.inf, -0.0), complex(math.nan, 1), -0.5 + 0.8j]
-    given = np.array(others, dtype)
+    others = [complex(-3, -0.0), complex(1e-20, math.inf), complex(-math.inf, -0.0), complex(math.nan, 1)]
+    given = np.array([-1, -3, 2 - 1j, math.inf, -0.5 + 0.8j, *others], dtype)
     np.testing.assert_allclose(host(gradlib.log1p(t(given))), np.log1p(given), rtol=1e-5 if dtype == "complex64" else 1e-14)
