@@ -89,7 +89,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     bent, smooth, spreads = [gradlib.tanh(x)], [functional.gelu(x)], [x.var(-1)]
     normal, losses, v4, one = [functional.layer_norm(x, (8,))], [functional.mse_loss(x, y.clone())], y[:, 0].clone(), y[0, 0].clone()
     lengths, multiplied, greatest, logarithms = [x.norm(dim=-1)], [x.prod(-1)], [x.max(-1)[0]], [x.logsumexp(-1)]
-    wrong = [functional.cross_entropy(x, labels)]
+    wrong, smoothed = [functional.cross_entropy(x, labels)], [functional.cross_entropy(x, labels, label_smoothing=0.1)]
+    cubes, between = [x.norm(3, -1)], [gradlib.trapezoid(x, v)]
     multiplying, exponents = [x.cumprod(-1)], [x.logcumsumexp(-1)]
     met, shared = [x.scatter_reduce(0, p, two, "amax")], [x.scatter_reduce(0, p, two, "mean")]
     spread, strided, replaced = [y.masked_scatter(m, x)], [x.as_strided((4,), (2,))], [x.scatter(0, p, two)]
@@ -152,6 +153,9 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of norm(-1)": (lambda: grad(lengths, [x], [v4], retain_graph=True), None),
         "backward of prod(-1)": (lambda: grad(multiplied, [x], [v4], retain_graph=True), None),
         "backward of max(-1)": (lambda: grad(greatest, [x], [v4], retain_graph=True), None),
+        "backward of norm(-1), order 3": (lambda: grad(cubes, [x], [v4], retain_graph=True), None),
+        "backward of trapezoid, places": (lambda: grad(between, [x], [v4], retain_graph=True), None),
+        "backward of cross_entropy, smoothed": (lambda: grad(smoothed, [x], [one], retain_graph=True), None),
         "backward of logsumexp": (lambda: grad(logarithms, [x], [v4], retain_graph=True), None),
         "backward of cross_entropy": (lambda: grad(wrong, [x], [one], retain_graph=True), None),
         "backward of cumprod": (lambda: grad(multiplying, [x], [y], retain_graph=True), None),
@@ -234,6 +238,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "recorded y[mask] = 0": (lambda: x.clone().__setitem__(m, 0.0), None),
         "pad": (lambda: functional.pad(x, (1, 1)), None),
         "norm(-1)": (lambda: x.norm(dim=-1), None),
+        "norm(-1), order 3": (lambda: x.norm(3, -1), lambda: cp.linalg.norm(a, 3, -1)),
+        "norm, order inf": (lambda: x.norm(float("inf")), lambda: abs(a).max()),
         "cumsum": (lambda: x.cumsum(-1), lambda: a.cumsum(-1)),
         "cummax": (lambda: x.cummax(-1), None),
         "log_softmax": (lambda: x.log_softmax(-1), None),

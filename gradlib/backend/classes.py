@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
 
 LONGEST = 4096
@@ -42,7 +42,7 @@ __device__ long long class_of(long long indices, long long adim) {{
 // What class c of a row counts.
 __device__ T weight(const {ctype}* w, long long c) {{ return w ? (T)w[c] : (T)1; }}
 __device__ T sum_of_warp(T s) {{
-    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    {WARP_SUM.format("s")}
     return s;
 }}
 // Of all threads of a block, for all of them.

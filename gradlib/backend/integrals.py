@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, THREADS
+from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
@@ -26,7 +26,7 @@ _KERNELS = {
         f"""{_PLACES}    T s = 0;
     for (unsigned k = lane + 1; k < count; k += 32)
         s += (T(at[k * step]) - T(at[(k - 1) * step])) * (T(line[k * inner]) + T(line[(k - 1) * inner]));
-    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);
+    {WARP_SUM.format("s")}
     if (lane == 0) z[o] = E(s * T(0.5));
 """,
     ),

@@ -9,10 +9,11 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import THREADS, WARP_SUM
+from gradlib.backend.kernel_text import NUMBERS, THREADS, WARP_SUM
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
+_SIGN = "__device__ T sign(T x) { return T(x > 0) - T(x < 0); }\n"
 _HEAD = """    const T factor = T(g[one ? 0 : o]);
     const E* const results = (const E*)more;
     E* const out = z + (line - x);
@@ -25,6 +26,21 @@ _WHOLE = """    const E* const from = one ? g : g + (line - x);
 _KERNELS = {
     "norm": f"""{_HEAD}    const T size = T(results[o]);
     {EACH} {{ const T own = T(line[k * inner]); out[k * inner] = E(size == 0 ? T(0) * own : factor * T(E(own / size))); }}
+""",
+    "norm_1": f"""{_HEAD}    {EACH} out[k * inner] = E(factor * sign(T(line[k * inner])));
+""",
+    "norm_power": f"""{_HEAD}    const T size = T(results[o]);
+    {EACH} {{
+        const T own = T(line[k * inner]);
+        out[k * inner] = E(own == 0 || size == 0 ? T(0) : factor * (sign(own) * pow(fabs(own) / size, power - 1)));
+    }}
+""",
+    "norm_extreme": f"""{_HEAD}    const T top = T(results[o]);
+    unsigned met = 0;
+    auto is_met = [&](T v) {{ return fabs(v) == top || v != v; }};
+    {EACH} met += is_met(T(line[k * inner]));
+    {WARP_SUM.format("met")}
+    {EACH} {{ const T own = T(line[k * inner]); out[k * inner] = E(factor * sign(own) * T(is_met(own)) / met); }}
 """,
     "logsumexp": f"""{_HEAD}    const T whole = T(results[o]);
     {EACH} out[k * inner] = E(factor * exp(T(line[k * inner]) - whole));
@@ -69,17 +85,20 @@ _LONGEST_PRODUCT = 1024
 
 def source(char: str) -> str:
     """The kernels for elements of a dtype."""
-    return of_lines({name: ("const E* g, bool one, const void* more, bool every", body) for name, body in _KERNELS.items()}, char)
+    return of_lines(
+        {name: ("const E* g, bool one, const void* more, bool every, T power", body) for name, body in _KERNELS.items()}, char, _SIGN
+    )
 
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    return Kernel("PPP?P?III", kernel_of(source, char, name=name))
+    return Kernel(f"PPP?P?{NUMBERS[char]}III", kernel_of(source, char, name=name))
 
 
 def slope(
-    name: str, g: Any, shape: tuple[int, ...], axis: Any, x: Array | None = None, more: Array | None = None, every: bool = False
-) -> Array | None:
+    name: str, g: Any, shape: tuple[int, ...], axis: Any, x: Array | None = None, more: Array | None = None, every: bool = False,
+    power: float = 0.0,
+) -> Array | None:  # fmt: skip
     """A gradient of `_KERNELS` of an array of a shape; None where no kernel serves it.
 
     Args:
@@ -103,5 +122,5 @@ def slope(
             return None
     out = kind(shape, dtype)
     pointer = out.data.ptr
-    values = (pointer if x is None else x.data.ptr, pointer, g.data.ptr, one, 0 if more is None else more.data.ptr, every, count, inner, n)
-    return out if _kernel(name, dtype.char).run(device, n * 32, THREADS, *values) else None
+    values = (pointer if x is None else x.data.ptr, pointer, g.data.ptr, one, 0 if more is None else more.data.ptr, every, power)
+    return out if _kernel(name, dtype.char).run(device, n * 32, THREADS, *values, count, inner, n) else None

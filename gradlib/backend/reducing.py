@@ -30,13 +30,15 @@ _FOLDS = {
     "nanmean": ("+", 0, "v == v ? v : 0", "T(E(s))"),  # as a quotient of two results, of which the sum is rounded first
     "trapezoid": ("+", 0, "v", "s - (T(line[0]) + T(line[(count - 1) * inner])) * T(0.5)"),
     "norm": ("+", 0, "v * v", "count == 1 ? fabs(T(line[0])) : sqrt(s)"),  # of one, whose square might overflow
-    "norm_1": ("+", 0, "fabs(v)", "s"),
+    "norm_1": ("+", 0, "fabs(v)", "s"), "norm_0": ("+", 0, "v != 0", "s"), "norm_power": ("+", 0, "pow(fabs(v), by)", "s"),
 }  # fmt: skip
 """By name the sign, what it begins with, what each element v gives, and the result, which is divided by a number.
 
 The mean without NaN divides by how many are numbers, and the integral takes half of both ends away.
 """
 _BETTER = {"max": ">", "min": "<"}
+_SIZES = {"max_size": ">", "min_size": "<"}
+"""The same of absolute values, which floats alone have here."""
 _EXPONENTIALS = {
     "softmax": f"E* const out = z + (line - x);\n    {EACH} out[k * inner] = E(exp(T(line[k * inner]) - top) / s);",
     "log_softmax": f"E* const out = z + (line - x);\n    {EACH} out[k * inner] = E(T(line[k * inner]) - top - log(s));",
@@ -48,10 +50,16 @@ _ENTERED = f"""    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 3
     if (o >= n) return;
     const E* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;
 """
-_COUNTED = f"""    by = 0;
+_BEFORE = {
+    "nanmean": f"""    by = 0;
     {EACH} by += T(line[k * inner]) == T(line[k * inner]);
     {WARP_SUM.format("by")}
-"""
+""",
+    "norm_power": """    s = count == 1 ? fabs(T(line[0])) : pow(s, 1 / by);
+    by = 1;
+""",
+}
+"""What comes before the division: of a norm ``by`` is the power."""
 _NONZERO = f"""    unsigned s = 0;
     {EACH} s += T(line[k * inner]) != 0;
     {WARP_SUM.format("s")}
@@ -64,7 +72,7 @@ def _fold(name: str) -> str:
     return f"""    T s = {start};
     {EACH} {{ const T v = T(line[k * inner]); s {sign}= {value}; }}
     for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);
-{_COUNTED if name == "nanmean" else ""}    if (lane == 0) z[o] = E(({made}) / by);
+{_BEFORE.get(name, "")}    if (lane == 0) z[o] = E(({made}) / by);
 """
 
 
@@ -79,17 +87,17 @@ def _exponential(name: str) -> str:
 """
 
 
-def _extreme(sign: str) -> str:
+def _extreme(sign: str, value: str = "T(line[{}])") -> str:
     """Of the best elements the first one counts, and NaN before all others."""
     return f"""    unsigned at = lane < count ? lane : 0;
-    T best = T(line[at * inner]);
+    T best = {value.format("at * inner")};
     auto meet = [&](T other, unsigned k) {{
         if (best != best ? other != other && k < at : other != other || other {sign} best || (other == best && k < at)) {{
             best = other;
             at = k;
         }}
     }};
-    for (unsigned k = lane + 32; k < count; k += 32) meet(T(line[k * inner]), k);
+    for (unsigned k = lane + 32; k < count; k += 32) meet({value.format("k * inner")}, k);
     for (int bits = 16; bits; bits /= 2) {{
         const T other = __shfl_xor_sync(0xffffffffu, best, bits);
         const unsigned k = __shfl_xor_sync(0xffffffffu, at, bits);
@@ -111,17 +119,19 @@ def source(char: str) -> str:
     kernels = {"nonzero": ("", _NONZERO), **{name: ("long long* places", _extreme(sign)) for name, sign in _BETTER.items()}}
     if char in CTYPES:
         kernels |= {name: ("T by", _fold(name)) for name in _FOLDS} | {name: ("", _exponential(name)) for name in _EXPONENTIALS}
+        kernels |= {name: ("long long* places", _extreme(sign, "fabs(T(line[{}]))")) for name, sign in _SIZES.items()}
     return of_lines(kernels, char)
 
 
-def of_lines(kernels: Mapping[str, tuple[str, str]], char: str) -> str:
+def of_lines(kernels: Mapping[str, tuple[str, str]], char: str, shared: str = "") -> str:
     """The text of kernels whose warps have a line each, of every inner-th element of x, for elements of a dtype, E, which compute in T.
 
     Args:
         kernels: by name, what each takes beside x, z and the sizes, and what a warp does; ``o`` counts the lines.
+        shared: what they may call.
     """
     ctype = SERVED[char]
-    texts = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {ctype if char in (*WHOLE, 'i', 'l') else 'float'} T;\n"]
+    texts = [HEADERS.get(char, ""), f"typedef {ctype} E;\ntypedef {ctype if char in (*WHOLE, 'i', 'l') else 'float'} T;\n", shared]
     for name, (more, body) in kernels.items():
         head = ", ".join(filter(None, ("const E* x, E* z", more, "unsigned count, unsigned inner, unsigned n")))
         texts.append(f'extern "C" __global__ void gradlib_{name}({head}) {{\n{_ENTERED}{body}}}\n')
@@ -143,7 +153,7 @@ def is_one(g: Any, size: int, like: Array | None = None) -> bool | None:
 @cache
 def _kernel(name: str, char: str) -> Kernel:
     computed = char if char in WHOLE else "f"  # of the number by which is divided
-    formats = f"PP{computed}III" if name in _FOLDS else "PPPIII" if name in _BETTER else "PPIII"
+    formats = f"PP{computed}III" if name in _FOLDS else "PPPIII" if name in (*_BETTER, *_SIZES) else "PPIII"
     return Kernel(formats, kernel_of(source, char, name=name))
 
 
@@ -176,9 +186,9 @@ def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, i
     return None if planned is None else (type(input)(planned[0], input.dtype), *planned[1:])
 
 
-def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
-    """The sum ("sum", or the mean), that without NaN ("nansum", "nanmean"), product ("prod") or norm ("norm", and "norm_1" of order 1) of a
-    CuPy array of floats on the current device, in its dtype.
+def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False, power: float | None = None) -> Array | None:
+    """The sum ("sum", or the mean), that without NaN ("nansum", "nanmean"), product ("prod") or norm ("norm", "norm_1" and "norm_0", and
+    of another ``power`` "norm_power") of a CuPy array of floats on the current device, in its dtype.
 
     Args:
         axis: dimensions counted from 0, a number or a tuple of them; None for all.
@@ -189,7 +199,7 @@ def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False
     if planned is None:
         return None
     (out, n, count, inner), data = planned, input.data
-    values = (data.ptr, out.data.ptr, count if mean else 1, count, inner, n)
+    values = (data.ptr, out.data.ptr, power or (count if mean else 1), count, inner, n)
     return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
@@ -224,7 +234,9 @@ def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array 
 
 
 def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> tuple[Array, Array | None] | None:
-    """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``."""
+    """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``; or
+    of floats the largest ("max_size") or smallest ("min_size") absolute values.
+    """
     planned = _planned(input, axis, keepdim)
     if planned is None:
         return None

@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.cuda, pytest.mark.host]
 
 CASES: dict[str, Callable[..., Any]] = {
     "norm": lambda x, dim: gradlib.linalg.vector_norm(x, 2, dim), "norm of all": lambda x, dim: x.norm(),
+    "norm 1": lambda x, dim: gradlib.linalg.vector_norm(x, 1, dim), "norm 3": lambda x, dim: gradlib.linalg.vector_norm(x, 3, dim, True),
+    "norm 0.5 of all": lambda x, dim: gradlib.linalg.vector_norm(x, 0.5), "norm -2": lambda x, dim: gradlib.linalg.vector_norm(x, -2, dim),
+    "norm inf": lambda x, dim: x.norm(np.inf, dim), "norm -inf of all": lambda x, dim: x.norm(-np.inf),
     "amax": lambda x, dim: x.amax(dim), "amin, kept": lambda x, dim: x.amin(dim, True), "amax of two": lambda x, dim: x.amax((0, 1)),
     "max": lambda x, dim: x.max(dim).values, "min, kept": lambda x, dim: x.min(dim, True).values, "max of all": lambda x, dim: x.max(),
     "median": lambda x, dim: x.median(dim).values, "median of all": lambda x, dim: x.median(), "min of all": lambda x, dim: x.min(),

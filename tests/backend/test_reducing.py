@@ -34,6 +34,54 @@ def test_sums_and_extremes_are_those_of_numpy(dtype):
                     assert np.array_equal(places.get(), getattr(host, f"arg{name}")(axis=axis, keepdims=keepdim))
 
 
+ORDERS = [0, 1, 2, 3, 0.5, -1, -2.5, np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("ord", ORDERS)
+@pytest.mark.nonfinite
+def test_norms_of_every_order_are_those_of_the_host(ord, dtype):
+    """Half types are computed in float32: the host computes them from float64."""
+    of = as_dtype(dtype)
+    for host in (
+        np.random.default_rng(3).normal(size=(3, 40, 5)),
+        np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -np.inf], [0.0, 0.0, -0.0]]),
+    ):
+        host = host.astype(of)
+        x, y = gradlib.as_tensor(host.astype("D" if of.kind == "c" else "d")), gradlib.as_tensor(cupy.asarray(host))
+        for dim in (None, 0, -1, (0, 1)):
+            with np.errstate(all="ignore"):
+                expected = gradlib.linalg.vector_norm(x, ord, dim, keepdim=dim == 0).numpy()
+            made = gradlib.linalg.vector_norm(y, ord, dim, keepdim=dim == 0)
+            assert (made.dtype, made.shape) == (np.float32 if of.kind == "c" else of, expected.shape)
+            with np.errstate(all="ignore"):
+                expected = expected.astype(made.dtype).astype("d")
+            close = 100 * float(gradlib.finfo(made.dtype).eps)
+            np.testing.assert_allclose(made.double().numpy(force=True), expected, rtol=close, atol=close / 100)
+    assert gradlib.linalg.vector_norm(gradlib.as_tensor(cupy.full((2, 1), -1e30, "f")), ord, 1).tolist() == (
+        [1, 1] if ord == 0 else [np.float32(1e30)] * 2
+    )
+
+
+@pytest.mark.parametrize("ord", [1, 3, -2.5, np.inf, -np.inf])
+def test_second_derivatives_of_norms(ord):
+    x = gradlib.as_tensor(cupy.asarray(np.random.default_rng(3).normal(size=(3, 4)))).requires_grad_()
+    for dim in (None, 0, -1):
+        assert gradlib.autograd.gradcheck(lambda x, dim=dim: gradlib.linalg.vector_norm(x, ord, dim), x, check_forward_ad=True)
+        assert gradlib.autograd.gradgradcheck(lambda x, dim=dim: gradlib.linalg.vector_norm(x, ord, dim), x)
+
+
+@pytest.mark.parametrize("ord", [1, -1, np.inf, -np.inf])
+def test_norms_of_matrices_by_sums_are_those_of_numpy(ord):
+    host = np.random.default_rng(3).normal(size=(2, 4, 3))
+    for x in (gradlib.as_tensor(host), gradlib.as_tensor(cupy.asarray(host))):
+        x = x.requires_grad_()
+        made = gradlib.linalg.matrix_norm(x, ord)
+        np.testing.assert_allclose(made.numpy(force=True), [np.linalg.norm(each, ord) for each in host], rtol=1e-12)
+        assert gradlib.autograd.gradcheck(lambda x: gradlib.linalg.matrix_norm(x, ord, keepdim=True), x)
+    assert gradlib.linalg.matrix_norm(gradlib.zeros(2, 0, 3), 1).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
 def test_extremes_of_integers_and_masks_are_those_of_numpy(dtype):
     host = (np.random.default_rng(3).integers(-4, 5, (3, 40, 5)) * (1 if dtype == "bool" else 1 << 28)).astype(dtype)

@@ -10,10 +10,11 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace
+from gradlib.backend.kernel_text import CTYPES
 from gradlib.backend.line_slopes import slope
-from gradlib.backend.reducing import folded
+from gradlib.backend.reducing import extreme, folded
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import sgn
 from gradlib.ops.linalg.decompositions import svdvals
@@ -58,16 +59,28 @@ def norm_slope(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
 
 
 def _slope_on_device(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    if ord != 2:
+    if ord == 0 or (math.fabs(ord) >= _MOST and math.fabs(ord) != math.inf):
         return None
-    return slope("norm", g, input.shape, dim if dim is None or type(dim) is int else axes(input.ndim, dim), input, out)
+    axis = dim if dim is None or type(dim) is int else axes(input.ndim, dim)
+    name = "norm" if ord == 2 else "norm_1" if ord == 1 else "norm_extreme" if math.fabs(ord) == math.inf else "norm_power"
+    return slope(name, g, input.shape, axis, input, out, False, ord if name == "norm_power" else 0.0)
 
 
 def _on_device(input: Any, ord: float, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    if (ord != 2 and ord != 1) or dtype is not None:
+    if dtype is not None:
         return None
     axis = dim if dim is None or type(dim) is int else axes(input.ndim, dim)
-    return folded("norm", input, axis, keepdim) if ord == 2 else folded("norm_1", input, axis, keepdim)
+    if ord in _ORDERS:
+        return folded(_ORDERS[ord], input, axis, keepdim)
+    if math.fabs(ord) == math.inf:
+        made = extreme("max_size" if ord > 0 else "min_size", input, axis, keepdim, False) if input.dtype.char in CTYPES else None
+        return None if made is None else made[0]
+    return folded("norm_power", input, axis, keepdim, power=float(ord)) if math.fabs(ord) < _MOST else None
+
+
+_ORDERS: dict[float, str] = {0: "norm_0", 1: "norm_1", 2: "norm"}
+_MOST = 1e6
+"""Orders from here on are left to CuPy: in float32 their reciprocals have no power that differs from 1."""
 
 
 @op(
@@ -181,9 +194,11 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         made = sum(S, -1) if ord == "nuc" or (ord == 2 and not S.shape[-1]) else amax(S, -1) if ord == 2 else amin(S, -1)
     else:
         summed, left = (row, column) if math.fabs(ord) == 1 else (column, row)
-        sums = sum(abs(A), summed, keepdim)
+        on_host = type(A._array if type(A) is Tensor else raw(A)) is np.ndarray
+        sums = sum(abs(A), summed, keepdim) if on_host else vector_norm(A, 1, summed, keepdim)  # which is one launch
         left -= not keepdim and summed < left
-        return (sum if ord > 0 and not sums.shape[left] else amax if ord > 0 else amin)(sums, left, keepdim)
+        found = sums._array if type(sums) is Tensor else raw(sums)
+        return (sum if ord > 0 and not found.shape[left] else amax if ord > 0 else amin)(sums, left, keepdim)
     return made.reshape(tuple(1 if d in (row, column) else n for d, n in enumerate(A.shape))) if keepdim else made
 
 
