@@ -9,18 +9,20 @@ those of `gradlib.backend.placing`.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, row_major_copy
 from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.placing import PLACES, WRAPPED, one_step
+from gradlib.backend.placing import ADDED, PLACES, WRAPPED, named_of, put, spread_of
 from gradlib.backend.reducing import is_one
 
 LONGEST, MOST_LOOKS = 1024, 1 << 24
 """The most places of a line, and the most at which all threads look."""
-SERVED = {**CTYPES, "i": "int", "l": "long long"}
+_WHOLE_NUMBERS = {**EXACT, "b": "signed char", "B": "unsigned char", "h": "short"}
+SERVED = {**CTYPES, **_WHOLE_NUMBERS}
 
 _FOLDS = {
     "sum": ("T(0)", "s + value", "s"),
@@ -45,10 +47,10 @@ struct Lines {{
     const P* places;
     const E* src;
     unsigned count, inner, outer, wide;
-    long long adim, s_outer, s_step, s_inner;
+    long long adim, s_outer, s_step, s_inner, p_outer, p_step, p_inner;
 
     __device__ long long at(unsigned o, unsigned k, unsigned j) const {{
-        const long long indices = places[((unsigned long long)o * count + k) * inner + j];
+        const long long indices = places[o * p_outer + k * p_step + j * p_inner];
         {WRAPPED.format("        ")}        return at;
     }}
     __device__ T value(unsigned o, unsigned k, unsigned j) const {{ return T(src[o * s_outer + k * s_step + j * s_inner]); }}
@@ -84,9 +86,10 @@ def source(char: str, places: str) -> str:
 
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
-    computed = "long long" if char in EXACT else SERVED[char] if char in WHOLE else "float"
-    rounded = "q * T(met) > s ? q - 1 : q" if char in EXACT else "q"
-    over = f"__device__ T over(T s, long long met) {{ const T q = s / T(met); return {rounded}; }}\n"
+    computed = "long long" if char in _WHOLE_NUMBERS else SERVED[char] if char in WHOLE else "float"
+    over = "__device__ T over(T s, long long met) { return s / T(met); }\n"
+    if char in _WHOLE_NUMBERS:  # rounded down, of the sum that the dtype holds
+        over = "__device__ T over(T s, long long met) { const T n = E(s), q = n / met; return q * met > n ? q - 1 : q; }\n"
     texts = [HEADERS.get(char, ""), f"typedef {SERVED[char]} E;\ntypedef {computed} T;\ntypedef {EXACT[places]} P;\n", over, _SHARED]
     for name, (begin, meet, made) in _FOLDS.items():
         texts.append(
@@ -110,51 +113,56 @@ def source(char: str, places: str) -> str:
 @cache
 def _kernel(name: str, char: str, places: str) -> Kernel:
     operands = "PP?I" if name in _FOLDS else "P?PPP?I"
-    return Kernel(["PPIIIIqqqq", *operands], kernel_of(source, char, places, name=name))
+    return Kernel(["PPIIIIqqqqqqq", *operands], kernel_of(source, char, places, name=name))
 
 
 @lru_cache(4096)
-def _plan(shape: tuple[int, ...], span: tuple[int, ...], strides: tuple[int, ...], axis: int, itemsize: int) -> tuple[int, ...] | None:
-    """The numbers of ``Lines`` for an array of a shape and places of another; None where the kernels do not serve them.
-
-    ``strides``: of the values, which have the shape of the places.
+def _plan(
+    shape: tuple[int, ...], places: tuple[int, ...], axis: int, along: bool, values: tuple[int, ...] | None, strides: tuple[int, ...],
+    itemsize: int,
+) -> tuple[int, ...] | None:  # fmt: skip
+    """The numbers of ``Lines`` for a contiguous array of a shape, as `gradlib.backend.placing.spread_of` has them; None where the kernels
+    do not serve them.
     """
-    n, count = math.prod(shape), span[axis]
-    if not 0 < n <= MOST or not 0 < math.prod(span) <= MOST or count > LONGEST or n * count > MOST_LOOKS:
+    steps, n = tuple(math.prod(shape[d + 1 :]) * itemsize for d in range(len(shape))), math.prod(shape)
+    spread = spread_of(shape, steps, places, axis, along, values, strides, itemsize) if 0 < n <= MOST else None
+    if spread is None:
         return None
-    if span[1:axis] != shape[1:axis] or span[axis + 2 :] != shape[axis + 2 :]:
-        return None  # fewer lines than the array has, but not the first of them
-    behind, steps = axis + 1, tuple(step // itemsize for step in strides)
-    outer, inner = one_step(span[:axis], steps[:axis]), one_step(span[behind:], steps[behind:])
-    if outer is None or inner is None:
+    _, looks, (adim, count, inner, *lie) = spread
+    outer, wide = looks // (count * inner), math.prod(shape[axis + 1 :])
+    if count > LONGEST or n * count > MOST_LOOKS:
         return None
-    wide = math.prod(shape[behind:])
-    return count, math.prod(span[behind:]), math.prod(span[:axis]), wide, shape[axis], outer, steps[axis], inner
+    if (inner > 1 and lie[8] != 1) or (outer > 1 and lie[6] != adim * wide):  # not the first of the lines
+        return None
+    return count, inner, outer, wide, adim, *lie[:6]
 
 
-def _lines(like: Array, src: Any, index: Any, axis: int) -> tuple[int, ...] | None:
+def _lines(like: Array, src: Any, index: Any, axis: int, along: bool = True) -> tuple[int, ...] | None:
     """The members of ``Lines``; None where the kernels do not serve them. ``src`` is null where it is None."""
     kind, device = type(like), like.data.device_id
     if type(index) is not kind or index.dtype.char not in PLACES or not index._c_contiguous or index.data.device_id != device:
         return None
-    strides = index.strides
+    shape, strides, pointer = None, (), 0
     if src is not None:
-        if type(src) is not kind or src.dtype is not like.dtype or src.shape != index.shape or src.data.device_id != device:
+        if type(src) is not kind or src.dtype is not like.dtype or src.data.device_id != device:
             return None
-        strides = src.strides
-    planned = _plan(like.shape, index.shape, strides, axis, like.itemsize if src is not None else index.itemsize)
-    return None if planned is None else (index.data.ptr, 0 if src is None else src.data.ptr, *planned)
+        shape, strides, pointer = src.shape, src.strides, src.data.ptr
+    planned = _plan(like.shape, index.shape, axis, along, shape, strides, like.itemsize)
+    return None if planned is None else (index.data.ptr, pointer, *planned)
 
 
-def folded(input: Array, src: Any, index: Any, axis: int, how: str, own: bool, into: bool = False) -> Array | None:
+def folded(input: Array, src: Any, index: Any, axis: int, how: str, own: bool, into: bool = False, along: bool = True) -> Array | None:
     """What the elements of a CuPy array become by values at places along a dimension, counted from 0; others stay.
 
     Args:
         how: "sum", "mean", "prod", "amax" or "amin". own: whether the elements take part themselves. into: write them into the array.
+        along: whether there is a place for each value, and not one for each slice.
     Returns: None where no kernel serves it.
     """
+    if not into and not input._c_contiguous:
+        input, into = row_major_copy(input), True
     data, char = input.data, input.dtype.char
-    lines = _lines(input, src, index, axis) if char in SERVED and input._c_contiguous else None
+    lines = _lines(input, src, index, axis, along) if char in SERVED and input._c_contiguous else None
     if lines is None or (into and (src.data.mem is data.mem or index.data.mem is data.mem)):  # which would be written while it is read
         return None
     out = input if into else type(input)(input.shape, input.dtype)
@@ -172,15 +180,31 @@ def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int
     """
     if how == "sum" and (own or of == "src"):  # the same, or a read at the places
         return None
-    one = is_one(g, g.size) if hasattr(g, "size") else None
-    lines = None if one is None else _lines(g, src, index, axis)
+    one = is_one(g, g.size)
+    if one is None:
+        g, one = row_major_copy(g), False
+    lines = _lines(g, src, index, axis) if g.dtype.char in CTYPES else None
     if lines is None:
         return None
     for each in (input, out):
-        if each is not None and (type(each) is not type(g) or each.dtype is not g.dtype or each.shape != g.shape or not each._c_contiguous):
+        if each is not None and (type(each) is not type(g) or each.dtype is not g.dtype or each.shape != g.shape):
             return None
+    input, out = [each if each is None or each._c_contiguous else row_major_copy(each) for each in (input, out)]
     made = type(g)(g.shape if of == "input" else index.shape, g.dtype)
     pointers = [0 if each is None else each.data.ptr for each in (input, out)]
     run = _kernel(f"{_SLOPE_OF[how]}_{of}", g.dtype.char, PLACES[index.dtype.char]).run
     n = made.size
     return made if run(g.data.device_id, n, THREADS, *lines, g.data.ptr, one, *pointers, made.data.ptr, own, n) else None
+
+
+@cache
+def adder(char: str) -> Callable[[Array, Sequence[Any], Any], bool]:
+    """``array[key] += values`` of CuPy arrays of a dtype where repeats all count, with `gradlib.backend.placing.put`'s arguments: by an
+    atomic instruction for each value, where there is one. It returns whether it was done, which it is not where no kernel serves it.
+    """
+    return partial(put, how="add") if char in ADDED else _added
+
+
+def _added(array: Array, key: Sequence[Any], values: Any) -> bool:
+    named = named_of(array, key)
+    return named is not None and folded(named[0], values, named[2], named[1], "sum", True, True, along=False) is not None

@@ -10,7 +10,7 @@ import math
 from functools import cache
 from typing import Any
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, row_major_copy
 from gradlib.backend.copying import WORDS
 from gradlib.backend.kernel_text import spans_of
 from gradlib.backend.launching import Kernel, kernel_of
@@ -86,10 +86,8 @@ def _kernel(name: str, itemsize: int) -> Kernel:
 
 
 def _lies_beside(array: Any, char: str, like: Array) -> bool:
-    """Whether an array of that dtype has no gaps and lies where another does."""
-    return (
-        type(array) is type(like) and array.dtype.char == char and array._c_contiguous and array.data.device_id == like.data.device_id
-    )
+    """Whether an array of that dtype lies where another does."""
+    return type(array) is type(like) and array.dtype.char == char and array.data.device_id == like.data.device_id
 
 
 def spread(input: Array, mask: Any, values: Any, into: bool = False) -> Array | None:
@@ -97,16 +95,21 @@ def spread(input: Array, mask: Any, values: Any, into: bool = False) -> Array | 
 
     Returns: None where no kernel serves it.
     """
-    dtype, data = input.dtype, input.data
+    dtype = input.dtype
     if dtype.itemsize not in WORDS or not (_lies_beside(mask, "?", input) and _lies_beside(values, dtype.char, input)):
         return None
-    met = spans_of(input.shape, mask.shape) if input._c_contiguous and values.size else None
+    met = spans_of(input.shape, mask.shape) if values.size else None
     if met is None or met[1] > LONGEST:
         return None
     shape, n, spans = met
-    if into and (shape != input.shape or mask.data.mem is data.mem or values.data.mem is data.mem):  # written while it is read
-        return None
-    out = input if into else type(input)(shape, dtype)
+    if into:
+        memory = input.data.mem
+        if shape != input.shape or not input._c_contiguous or mask.data.mem is memory or values.data.mem is memory:
+            return None  # what is written would be read
+    input = input if input._c_contiguous else row_major_copy(input)
+    mask = mask if mask._c_contiguous else row_major_copy(mask)
+    values = values if values._c_contiguous else row_major_copy(values)
+    out, data = input if into else type(input)(shape, dtype), input.data
     given = (0 if into else data.ptr, *spans[:2], values.data.ptr, values.size, mask.data.ptr, *spans[2:])
     return out if _kernel("spread", dtype.itemsize).run(data.device_id, n, _BLOCK, *given, out.data.ptr, n) else None
 
@@ -116,12 +119,13 @@ def collected(g: Any, mask: Any, shape: tuple[int, ...]) -> Array | None:
 
     Returns: None where no kernel serves it.
     """
-    size, one = math.prod(shape), not g._c_contiguous
-    if g.dtype.itemsize not in WORDS or not _lies_beside(mask, "?", g) or (one and any(g.strides)) or not 0 < size <= LONGEST:
+    size = math.prod(shape)
+    met = spans_of(g.shape, mask.shape) if g.dtype.itemsize in WORDS and _lies_beside(mask, "?", g) else None
+    if met is None or met[0] != g.shape or met[1] > LONGEST or not 0 < size <= LONGEST:
         return None
-    met = spans_of(g.shape, mask.shape)
-    if met is None or met[0] != g.shape or met[1] > LONGEST:
-        return None
+    one = not any(g.strides)
+    g = g if one or g._c_contiguous else row_major_copy(g)
+    mask = mask if mask._c_contiguous else row_major_copy(mask)
     (_, n, spans), data = met, g.data
     out = type(g)(shape, g.dtype)
     given = (data.ptr, one, size, mask.data.ptr, *spans[2:], out.data.ptr, n)

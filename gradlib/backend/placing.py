@@ -31,7 +31,7 @@ WRAPPED = (
     "{0}    at = indices % adim;\n{0}    if (at < 0) at += adim;\n{0}}}\n"
 )
 """The statements by which a place, called ``indices``, is one of the ``adim`` that there are."""
-_ADDED = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
+ADDED = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
 """The dtypes to which one atomic instruction adds, and in which it does."""
 _FOLDED = {"f": "float", "d": "double", "i": "int", "l": "long long"}
 """The dtypes of which there are folds other than sums."""
@@ -53,7 +53,7 @@ def source(char: str) -> str:
     value = "    const {ctype} value = x ? x[here] : number;\n    "
     moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
     moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
-    moved |= {f"add_{each}": (ctype, f"{value}atomicAdd(z + at, value);\n") for each, ctype in _ADDED.items()}
+    moved |= {f"add_{each}": (ctype, f"{value}atomicAdd(z + at, value);\n") for each, ctype in ADDED.items()}
     for each, ctype in _FOLDED.items():
         bits = WORDS[8 if each in "dl" else 4]
         moved |= {f"{name}_{each}": (ctype, value + _exchanged(bits, made)) for name, made in _FOLDS.items()}
@@ -112,7 +112,7 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def one_step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
+def _step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
     """The step from element to element along dimensions that are read as one; None where there is no such."""
     made, following = 0, None
     for size, step in zip(reversed(sizes), reversed(steps), strict=True):
@@ -124,7 +124,7 @@ def one_step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
 
 
 @lru_cache(4096)
-def _spread(
+def spread_of(
     shape: tuple[int, ...], strides: tuple[int, ...], places: tuple[int, ...], axis: int, along: bool,
     values: tuple[int, ...] | None, value_strides: tuple[int, ...], itemsize: int,
 ) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:  # fmt: skip
@@ -151,15 +151,15 @@ def _spread(
         own = (0,) * lead + tuple(0 if m == 1 else s // itemsize for m, s in zip(values, value_strides, strict=True))
     named = _contiguous(span) if along else (*(0,) * axis, *_contiguous(places), *(0,) * (len(shape) - axis - 1))
     groups = slice(0, axis), slice(axis, behind), slice(behind, None)
-    steps: list[Any] = [one_step(span[group], each[group]) for each in (own, named) for group in groups]
+    steps: list[Any] = [_step(span[group], each[group]) for each in (own, named) for group in groups]
     there = tuple(step // itemsize for step in strides)
-    steps += [one_step(span[:axis], there[:axis]), there[axis], one_step(span[behind:], there[axis + 1 :])]
+    steps += [_step(span[:axis], there[:axis]), there[axis], _step(span[behind:], there[axis + 1 :])]
     if None in steps:
         return None
     return span, n, (shape[axis], math.prod(span[groups[1]]), math.prod(span[behind:]), *steps)
 
 
-def _named(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | None:
+def named_of(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | None:
     """The array and the dimension and places in it that an index names; None for an index that no kernel serves.
 
     ``key``: None for whole dimensions and behind these arrays of integers, no more.
@@ -206,7 +206,7 @@ def places(shape: tuple[int, ...], key: Sequence[Any], device: int) -> Array | N
 
 def picked(array: Array, key: Sequence[Any]) -> Array | None:
     """``array[key]`` of a CuPy array for whole dimensions, and behind these arrays of integers; None where no kernel serves it."""
-    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else _named(array, key)
+    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else named_of(array, key)
     return None if named is None else taken(*named)
 
 
@@ -220,7 +220,7 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
     if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or at.data.device_id != data.device_id:
         return None
     size = dtype.itemsize
-    spread = _spread(array.shape, array.strides, at.shape, axis, along, None, (), size) if size in WORDS else None
+    spread = spread_of(array.shape, array.strides, at.shape, axis, along, None, (), size) if size in WORDS else None
     if spread is None:
         return None
     shape, n, numbers = spread
@@ -242,7 +242,7 @@ def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool
         if how != "put" or mask.shape != array.shape[: mask.ndim]:
             return False
         return put_where(array, mask if mask.ndim == array.ndim else mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), values)
-    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else _named(array, key)
+    named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else named_of(array, key)
     return named is not None and put_along(*named, values, how, along=False)
 
 
@@ -263,7 +263,7 @@ def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", a
         shape, strides, source = values.shape, values.strides, values.data.ptr
     elif (number := packed(values, dtype)) is None:
         return False
-    spread = _spread(array.shape, array.strides, at.shape, axis, along, shape, strides, dtype.itemsize)
+    spread = spread_of(array.shape, array.strides, at.shape, axis, along, shape, strides, dtype.itemsize)
     if spread is None:
         return False
     n = spread[1]
@@ -273,5 +273,5 @@ def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", a
 @cache
 def _writing(how: str, char: str, itemsize: int, places: str) -> Kernel | None:
     """The kernel that writes elements of a dtype; None where there is none."""
-    name, served = (itemsize, WORDS) if how == "put" else (char, _ADDED if how == "add" else _FOLDED)
+    name, served = (itemsize, WORDS) if how == "put" else (char, ADDED if how == "add" else _FOLDED)
     return _kernel(f"{how}_{name}", places, LETTERS.get(char, "Q")) if name in served else None

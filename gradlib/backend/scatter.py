@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import folding
 from gradlib.backend.array import Array, apart, assign, cupy, namespace
 from gradlib.backend.columns import LEAST
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
@@ -26,7 +27,7 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
     if type(target) is np.ndarray and target.size < _LONG:  # too few for more than the call
         return np.add.at(target, index, values)
     if not isinstance(target, np.ndarray):
-        if put(target, index if isinstance(index, tuple) else (index,), values, "add"):
+        if folding.adder(target.dtype.char)(target, index if isinstance(index, tuple) else (index,), values):
             return None
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
@@ -137,7 +138,7 @@ def write_along(how: str, target: Array, index: Array, dim: int, values: Any) ->
         values: of index's shape, or a number.
     """
     on_host = type(target) is np.ndarray
-    if not on_host and put_along(target, dim, index, values, how):
+    if not on_host and (put_along(target, dim, index, values, how) or (how != "put" and _folded(target, dim, index, values, how))):
         return
     if how == "put" and on_host:
         put_along_axis(target, index, values, dim)
@@ -157,6 +158,11 @@ def write_along(how: str, target: Array, index: Array, dim: int, values: Any) ->
         scatter_add(target, key, values)
     else:
         reduce_at(how, target, key, values)
+
+
+def _folded(target: Array, dim: int, index: Array, values: Any, how: str) -> bool:
+    """The same for repeats that count, in a dtype that no atomic instruction serves."""
+    return folding.folded(target, values, index, dim, {"add": "sum", "max": "amax", "min": "amin"}.get(how, how), True, True) is not None
 
 
 def fold_at(function: Callable[[Array, Array], Array], target: Array, index: Any, values: Array) -> None:

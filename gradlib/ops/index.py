@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, placing
+from gradlib.backend import dtype as dtypes, folding, placing
 from gradlib.backend.array import (
     Array,
     assign,
@@ -133,7 +133,7 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
     made = rows_into_zeros(shape, indices[0], input) if xp is np and len(indices) == 1 else None
     if made is None:
         made = xp.zeros(shape, input.dtype)
-        if xp is np or not placing.put(made, indices, input, "add"):
+        if xp is np or not folding.adder(made.dtype.char)(made, indices, input):
             add_at(made, indices, input)
     return made
 
@@ -407,7 +407,7 @@ def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into:
 def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
     result = input if into else row_major_copy(input)
-    if xp is np or not placing.put(result, indices, values, "add"):
+    if xp is np or not folding.adder(result.dtype.char)(result, indices, values):
         add_at(result, indices, values)
     return result
 

@@ -30,10 +30,12 @@ def operands(shape, places, axis, dtype):
 
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("reduce", REDUCTIONS)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"])
 @pytest.mark.parametrize(("shape", "places", "axis"), SHAPES)
 def test_folds_and_their_gradients_are_those_of_the_host(shape, places, axis, dtype, reduce, own):
     x, src, index = operands(shape, places, axis, dtype)
+    if dtype == "bool" and reduce == "mean":
+        return
     there = cupy.asarray(src.base)[tuple(slice(0, n) for n in places)]
     found = []
     for arrays in ((x, src, index), (cupy.asarray(x), there, cupy.asarray(index))):
@@ -69,9 +71,34 @@ def test_one_launch_serves_what_it_says_and_leaves_the_rest():
             assert folding.folded(*wrong, how, True) is None
         assert folding.slope("input", g, x, src, x, i, 0, how, False).tolist() == [[0] * 4, [1] * 4, [1] * 4]
         assert folding.slope("src", g.astype("d"), x, src, x, i, 0, "prod", True) is None
-        assert folding.slope("src", cupy.ones((4, 3), "f").T, x, src, x, i, 0, how, True) is None
+        turned = cupy.ones((4, 3), "f").T
+        assert folding.slope("src", turned, turned, src, turned, i, 0, "prod", True).tolist() == [[1.0] * 4] * 5
     p = cupy.zeros(4, int)
     assert folding.folded(p, cupy.ones(4, int), p, 0, "sum", True, True) is None  # which would be written while it is read
+
+
+WHOLE = slice(None)
+KEYS = {
+    "rows": (np.array([2, -1, 2]),), "columns": (WHOLE, np.array([3, -4, 3])), "rows of rows": (np.array([[2, 0], [2, 2]], np.int32),),
+    "elements": (np.array([2, 2, 0]), np.array([0, 0, -3])), "grid": (np.array([[2], [2]]), np.array([[1, 3, -1]])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "int16", "bool"])
+def test_values_are_added_where_they_meet_in_dtypes_without_an_atomic_instruction(name, dtype):
+    key, dtype = KEYS[name], as_dtype(dtype)
+    target = (np.arange(60).reshape(3, 4, 5) % 3).astype(dtype)
+    there = [None if part is WHOLE else cupy.asarray(part) for part in key]
+    values = (np.arange(target[key].size).reshape(target[key].shape) % 2).astype(dtype)
+    for given in (values, values[:1], values[..., :1]):
+        made, want = cupy.asarray(target), target.astype("d")
+        np.add.at(want, key, given.astype("d"))
+        done = folding.adder(dtype.char)(made, there, cupy.asarray(given))
+        np.testing.assert_array_equal(made.get(), want.astype(dtype) if done else target)
+        assert done or given is not values
+    assert not folding.adder(dtype.char)(made.T, there, cupy.asarray(values))
+    assert not folding.adder(dtype.char)(made, [cupy.asarray(target[..., 0] > 0)], cupy.asarray(values))
 
 
 @pytest.mark.nonfinite

@@ -54,14 +54,20 @@ def test_one_launch_serves_what_it_says_and_leaves_the_rest():
     m = x > 0
     assert marked.spread(x, m[:, :1].copy(), s) is not None
     assert marked.spread(x, m, s, True) is x
-    for wrong in ((x.T, m.T, s), (x, m[:, ::2], s[:1]), (x, m, s[::2]), (x, m, s[:0]), (x[:0], m[:0], s), (x, m, s.astype("d")), (x, x, s)):
+    wide = cupy.arange(24).reshape(3, 8) % 3 == 0
+    made = marked.spread(cupy.zeros((4, 3), "f").T, wide[:, ::2], s[1::2])  # all with gaps
+    np.place(want := np.zeros((3, 4), "f"), wide[:, ::2].get(), s[1::2].get())
+    assert made.tolist() == want.tolist()
+    for wrong in ((x, m, s[:0]), (x[:0], m[:0], s), (x, m, s.astype("d")), (x, x, s), (x, m[:2], s)):
         assert marked.spread(*wrong) is None
+    assert marked.spread(x.T, m.T, s, True) is None
     assert marked.spread(x, m, x, True) is None  # which would be written while it is read
     assert marked.spread(x[0], m, s, True) is None
     large = cupy.ones(marked.LONGEST + 1, "f")
     assert marked.spread(large, large > 0, large) is None
     one = cupy.broadcast_to(cupy.ones((), "f"), (3, 4))
     assert marked.collected(one, m, (5, 3)).sum() == 12
+    assert marked.collected(cupy.asfortranarray(s.reshape(3, 4)), m, (12,)).tolist() == list(range(12))
     for wrong in ((x.T, m, (12,)), (x, m.T, (12,)), (x, m, (0,)), (x[:, :1], m, (3,)), (large, large > 0, (3,)), (x, m, large.shape)):
         assert marked.collected(*wrong) is None
     y = gradlib.as_tensor(large.copy()).requires_grad_()
