@@ -39,6 +39,15 @@ __device__ T log_add(T a, T b) {
 """
 
 
+_ENTERED = f"""    const unsigned line = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;
+    if (line >= lines) return;
+    const unsigned long long start = (unsigned long long)(line / inner) * count * inner + line % inner;
+    const unsigned rounded = (count + 31) / 32 * 32;
+"""
+_PLACE = "start + (unsigned long long)(from_end ? count - 1 - k : k) * inner"
+_SIZES = "unsigned count, unsigned inner, unsigned from_end, unsigned lines"
+
+
 def source(char: str) -> str:
     """The kernels for elements of a dtype: ``sum``, ``prod`` (of integers in int64), ``logsumexp`` of floats; ``max``, ``min``.
 
@@ -48,68 +57,91 @@ def source(char: str) -> str:
     Of floats ``prod_slope`` and ``logsumexp_slope`` are the gradients, given x, what came of it (out) and the gradient of that (g): one
     number for all where ``one``.
     """
-    ctype = {**CTYPES, **EXACT}[char]
-    kernels, entered = (
-        [HEADERS.get(char, ""), _LOG_ADD],
-        (
-            f"    const unsigned line = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
-            "    if (line >= lines) return;\n"
-            "    const unsigned long long start = (unsigned long long)(line / inner) * count * inner + line % inner;\n"
-            "    const unsigned rounded = (count + 31) / 32 * 32;\n"
-        ),
-    )
-    place = "start + (unsigned long long)(from_end ? count - 1 - k : k) * inner"
-    numbers = "unsigned count, unsigned inner, unsigned from_end, unsigned lines"
-    for name, (neutral, met) in _FOLDS.items():
-        if name == "logsumexp" and char in EXACT:
-            continue
-        wide = "long long" if char in EXACT else "double" if char == "d" or (char == "f" and name != "logsumexp") else "float"
-        made = "long long" if char in EXACT else ctype
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {made}* z, {numbers}) {{\n'
-            f"{entered}    {wide} before = {neutral};\n"
-            "    for (unsigned k = lane; k < rounded; k += 32) {\n"
-            f"        {wide} own = k < count ? ({wide})x[{place}] : ({wide}){neutral};\n"
-            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
-            f"            const {wide} a = __shfl_up_sync(0xffffffffu, own, step), b = own;\n            if (lane >= step) own = {met};\n"
-            f"        }}\n        const {wide} a = before, b = own;\n        own = {met};\n"
-            f"        if (k < count) z[{place}] = ({made})own;\n        before = __shfl_sync(0xffffffffu, own, 31);\n    }}\n}}\n"
-        )
-    computed = "float" if char in HEADERS else ctype
-    for name, sign in _BETTER.items():
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, long long* places, {numbers}) {{\n{entered}'
-            f"    {computed} before = ({computed})x[start + (from_end ? (count - 1) * inner : 0)];\n    unsigned before_at = 0;\n"
-            "    for (unsigned k = lane; k < rounded; k += 32) {\n"
-            f"        {computed} own = k < count ? ({computed})x[{place}] : before;\n        unsigned at = k < count ? k : before_at;\n"
-            f"        auto meet = [&]({computed} earlier, unsigned earlier_at) {{\n"
-            f"            if (own == own && (earlier != earlier || !(own {sign} earlier))) {{\n"
-            "                own = earlier;\n                at = earlier_at;\n            }\n        };\n"
-            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
-            f"            const {computed} earlier = __shfl_up_sync(0xffffffffu, own, step);\n"
-            "            const unsigned earlier_at = __shfl_up_sync(0xffffffffu, at, step);\n"
-            "            if (lane >= step) meet(earlier, earlier_at);\n        }\n        meet(before, before_at);\n"
-            f"        if (k < count) {{\n            z[{place}] = ({ctype})own;\n"
-            f"            places[{place}] = from_end ? count - 1 - at : at;\n        }}\n"
-            "        before = __shfl_sync(0xffffffffu, own, 31);\n        before_at = __shfl_sync(0xffffffffu, at, 31);\n    }\n}\n"
-        )
-    wide = "double" if char in WHOLE else "float"
-    operands = f"const {ctype}* g, bool one, const {ctype}* x, const {ctype}* out, {ctype}* z"
-    for name, (factor, share) in _SLOPES.items() if char in CTYPES else ():
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}_slope({operands}, unsigned count, unsigned inner, unsigned lines) {{\n'
-            f"{entered}    typedef {wide} T;\n    T before = 0;\n"
-            f"    auto level = [](T v) {{ return v == -{INFINITE} ? T(0) : v; }};\n"
-            "    for (unsigned k = lane; k < rounded; k += 32) {  // from the end: each t = own + factor * (t behind it)\n"
-            "        const unsigned long long at = start + (unsigned long long)(count - 1 - k) * inner;\n"
-            f"        T own = k < count ? T(g[one ? 0 : at]) : T(0), factor = 0 < k && k < count ? T({factor}) : T(1);\n"
-            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
-            "            const T behind = __shfl_up_sync(0xffffffffu, own, step), more = __shfl_up_sync(0xffffffffu, factor, step);\n"
-            "            if (lane >= step) {\n                own += factor * behind;\n                factor *= more;\n            }\n"
-            f"        }}\n        if (k >= 32) own += factor * before;\n        if (k < count) z[at] = {ctype}(own * ({share}));\n"
-            "        before = __shfl_sync(0xffffffffu, own, 31);\n    }\n}\n"
-        )
+    kernels = [HEADERS.get(char, ""), _LOG_ADD]
+    kernels += [_fold(name, char) for name in _FOLDS if name != "logsumexp" or char not in EXACT]
+    kernels += [_extreme(name, char) for name in _BETTER]
+    kernels += [_slope(name, char) for name in _SLOPES if char in CTYPES]
     return "".join(kernels)
+
+
+def _fold(name: str, char: str) -> str:
+    neutral, met = _FOLDS[name]
+    ctype = {**CTYPES, **EXACT}[char]
+    wide = "long long" if char in EXACT else "double" if char == "d" or (char == "f" and name != "logsumexp") else "float"
+    made = "long long" if char in EXACT else ctype
+    return f"""extern "C" __global__ void gradlib_{name}(const {ctype}* x, {made}* z, {_SIZES}) {{
+{_ENTERED}    {wide} before = {neutral};
+    for (unsigned k = lane; k < rounded; k += 32) {{
+        {wide} own = k < count ? ({wide})x[{_PLACE}] : ({wide}){neutral};
+        for (unsigned step = 1; step < 32; step *= 2) {{
+            const {wide} a = __shfl_up_sync(0xffffffffu, own, step), b = own;
+            if (lane >= step) own = {met};
+        }}
+        const {wide} a = before, b = own;
+        own = {met};
+        if (k < count) z[{_PLACE}] = ({made})own;
+        before = __shfl_sync(0xffffffffu, own, 31);
+    }}
+}}
+"""
+
+
+def _extreme(name: str, char: str) -> str:
+    ctype = {**CTYPES, **EXACT}[char]
+    computed = "float" if char in HEADERS else ctype
+    return f"""extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, long long* places, {_SIZES}) {{
+{_ENTERED}    {computed} before = ({computed})x[start + (from_end ? (count - 1) * inner : 0)];
+    unsigned before_at = 0;
+    for (unsigned k = lane; k < rounded; k += 32) {{
+        {computed} own = k < count ? ({computed})x[{_PLACE}] : before;
+        unsigned at = k < count ? k : before_at;
+        auto meet = [&]({computed} earlier, unsigned earlier_at) {{
+            if (own == own && (earlier != earlier || !(own {_BETTER[name]} earlier))) {{
+                own = earlier;
+                at = earlier_at;
+            }}
+        }};
+        for (unsigned step = 1; step < 32; step *= 2) {{
+            const {computed} earlier = __shfl_up_sync(0xffffffffu, own, step);
+            const unsigned earlier_at = __shfl_up_sync(0xffffffffu, at, step);
+            if (lane >= step) meet(earlier, earlier_at);
+        }}
+        meet(before, before_at);
+        if (k < count) {{
+            z[{_PLACE}] = ({ctype})own;
+            places[{_PLACE}] = from_end ? count - 1 - at : at;
+        }}
+        before = __shfl_sync(0xffffffffu, own, 31);
+        before_at = __shfl_sync(0xffffffffu, at, 31);
+    }}
+}}
+"""
+
+
+def _slope(name: str, char: str) -> str:
+    factor, share = _SLOPES[name]
+    ctype = CTYPES[char]
+    operands = f"const {ctype}* g, bool one, const {ctype}* x, const {ctype}* out, {ctype}* z"
+    return f"""extern "C" __global__ void gradlib_{name}_slope({operands}, unsigned count, unsigned inner, unsigned lines) {{
+{_ENTERED}    typedef {"double" if char in WHOLE else "float"} T;
+    T before = 0;
+    auto level = [](T v) {{ return v == -{INFINITE} ? T(0) : v; }};
+    for (unsigned k = lane; k < rounded; k += 32) {{  // from the end: each t = own + factor * (t behind it)
+        const unsigned long long at = start + (unsigned long long)(count - 1 - k) * inner;
+        T own = k < count ? T(g[one ? 0 : at]) : T(0), factor = 0 < k && k < count ? T({factor}) : T(1);
+        for (unsigned step = 1; step < 32; step *= 2) {{
+            const T behind = __shfl_up_sync(0xffffffffu, own, step), more = __shfl_up_sync(0xffffffffu, factor, step);
+            if (lane >= step) {{
+                own += factor * behind;
+                factor *= more;
+            }}
+        }}
+        if (k >= 32) own += factor * before;
+        if (k < count) z[at] = {ctype}(own * ({share}));
+        before = __shfl_sync(0xffffffffu, own, 31);
+    }}
+}}
+"""
 
 
 @cache
