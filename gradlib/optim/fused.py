@@ -33,42 +33,31 @@ class Rule(NamedTuple):
     after: Mapping[str, float] = MappingProxyType({})
 
 
+_DESCENT = """T p = t.p[k][j], g = t.g[k][j] * sign;
+    if (decay != 0) g = g + decay * p;
+    """
+_SHRUNK = _DESCENT.replace("t.p[k][j],", "t.p[k][j] * shrink,")
+_MEANS = """T m = m_[i], s = s_[i];
+    m = m + (g - m) * mean_share;
+    s = s * square_kept + g * g * square_share;
+    m_[i] = m, s_[i] = s;
+    """
 FAMILY = Family({
     "adam": (
         "T* m_, T* s_, T sign, T shrink, T decay, T mean_share, T square_kept, T square_share, T root, T epsilon, T rate",
-        """T p = t.p[k][j] * shrink, g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    T m = m_[i], s = s_[i];
-    m = m + (g - m) * mean_share;
-    s = s * square_kept + g * g * square_share;
-    m_[i] = m, s_[i] = s;
-    t.p[k][j] = p - rate * m / (sqrt(s) / root + epsilon);""",
+        f"{_SHRUNK}{_MEANS}t.p[k][j] = p - rate * m / (sqrt(s) / root + epsilon);",
     ),
     "nadam": (
         "T* m_, T* s_, T sign, T shrink, T decay, T mean_share, T square_kept, T square_share, T root, T epsilon, T now, T later",
-        """T p = t.p[k][j] * shrink, g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    T m = m_[i], s = s_[i];
-    m = m + (g - m) * mean_share;
-    s = s * square_kept + g * g * square_share;
-    m_[i] = m, s_[i] = s;
-    t.p[k][j] = p - (now * g + later * m) / (sqrt(s) / root + epsilon);""",
+        f"{_SHRUNK}{_MEANS}t.p[k][j] = p - (now * g + later * m) / (sqrt(s) / root + epsilon);",
     ),
     "radam": (
         "T* m_, T* s_, T sign, T shrink, T decay, T mean_share, T square_kept, T square_share, T adapts, T epsilon, T rate",
-        """T p = t.p[k][j] * shrink, g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    T m = m_[i], s = s_[i];
-    m = m + (g - m) * mean_share;
-    s = s * square_kept + g * g * square_share;
-    m_[i] = m, s_[i] = s;
-    t.p[k][j] = p - m * (adapts != 0 ? rate / (sqrt(s) + epsilon) : rate);""",
+        f"{_SHRUNK}{_MEANS}t.p[k][j] = p - m * (adapts != 0 ? rate / (sqrt(s) + epsilon) : rate);",
     ),
     "asgd": (
         "T* a_, T sign, T decay, T kept, T eta, T share",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    p = p * kept - eta * g;
+        f"""{_DESCENT}p = p * kept - eta * g;
     const T a = a_[i];
     a_[i] = share == 1 ? p : a + share * (p - a);
     t.p[k][j] = p;""",
@@ -84,58 +73,44 @@ FAMILY = Family({
     ),
     "sgd": (
         "T sign, T decay, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    t.p[k][j] = p - rate * g;""",
+        f"{_DESCENT}t.p[k][j] = p - rate * g;",
     ),
     "momentum": (
         "T* b_, T sign, T decay, T kept, T share, T nesterov, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T b = kept * b_[i] + share * g;
+        f"""{_DESCENT}const T b = kept * b_[i] + share * g;
     b_[i] = b;
     g = nesterov != 0 ? g + kept * b : b;
     t.p[k][j] = p - rate * g;""",
     ),
     "rmsprop": (
         "T* s_, T sign, T decay, T kept, T share, T epsilon, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T s = s_[i] * kept + g * g * share;
+        f"""{_DESCENT}const T s = s_[i] * kept + g * g * share;
     s_[i] = s;
     t.p[k][j] = p - rate * (g / (sqrt(s) + epsilon));""",
     ),
     "rmsprop_momentum": (
         "T* s_, T* b_, T sign, T decay, T kept, T share, T epsilon, T momentum, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T s = s_[i] * kept + g * g * share;
+        f"""{_DESCENT}const T s = s_[i] * kept + g * g * share;
     const T b = b_[i] * momentum + g / (sqrt(s) + epsilon);
     s_[i] = s, b_[i] = b;
     t.p[k][j] = p - rate * b;""",
     ),
     "adagrad": (
         "T* s_, T sign, T decay, T epsilon, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T s = s_[i] + g * g;
+        f"""{_DESCENT}const T s = s_[i] + g * g;
     s_[i] = s;
     t.p[k][j] = p - rate * (g / (sqrt(s) + epsilon));""",
     ),
     "adadelta": (
         "T* s_, T* d_, T sign, T decay, T kept, T share, T epsilon, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T s = s_[i] * kept + g * g * share, before = d_[i];
+        f"""{_DESCENT}const T s = s_[i] * kept + g * g * share, before = d_[i];
     const T d = sqrt(before + epsilon) / sqrt(s + epsilon) * g;
     s_[i] = s, d_[i] = before * kept + d * d * share;
     t.p[k][j] = p - rate * d;""",
     ),
     "adamax": (
         "T* m_, T* l_, T sign, T decay, T mean_share, T kept, T epsilon, T rate",
-        """T p = t.p[k][j], g = t.g[k][j] * sign;
-    if (decay != 0) g = g + decay * p;
-    const T m = m_[i] + (g - m_[i]) * mean_share, before = kept * l_[i], size = fabs(g) + epsilon;
+        f"""{_DESCENT}const T m = m_[i] + (g - m_[i]) * mean_share, before = kept * l_[i], size = fabs(g) + epsilon;
     const T l = isnan(before) ? before : isnan(size) ? size : max(before, size);
     m_[i] = m, l_[i] = l;
     t.p[k][j] = p - rate * (m / l);""",

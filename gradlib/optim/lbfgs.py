@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of, zeros_like
-from gradlib.core.grad_mode import enable_grad, no_grad
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim.line_search import Point, strong_wolfe
-from gradlib.optim.optimizer import Closure, Optimizer, number, real, write
+from gradlib.optim.optimizer import Closure, Optimizer, evaluated, number, real, write
 
 
 class LBFGS(Optimizer):
@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
         state = self.state[group["params"][0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
-        first_loss = self._evaluate(closure)
+        first_loss = evaluated(closure)
         loss, gradient, evaluations = number(first_loss), self._gradient(), 1
         state["func_evals"] += 1
         for i in range(1, group["max_iter"] + 1):
@@ -145,7 +145,7 @@ class LBFGS(Optimizer):
 
         def evaluate(length: float) -> Point:
             self._scatter(origin + length * direction)
-            loss = number(self._evaluate(closure))
+            loss = number(evaluated(closure))
             gradient = self._gradient()
             return Point(length, loss, gradient, _dot(gradient, direction))
 
@@ -159,10 +159,6 @@ class LBFGS(Optimizer):
         point, calls = strong_wolfe(evaluate, start, t, _largest(direction), most, group["tolerance_change"])
         self._scatter(origin + point.t * direction)
         return point, calls
-
-    def _evaluate(self, closure: Closure) -> Any:
-        with enable_grad():
-            return closure()
 
     def _gather(self) -> Array:
         """The parameters as one new vector."""

@@ -96,14 +96,6 @@ class NAdam(Optimizer):
         (b1, b2), lr, k = group["betas"], float(group["lr"]), state["step"] + 1
         now, after = _momenta(b1, k, group)
         product = state["mu_product"] * now
-        numbers = (
-            1 - b1,
-            b2,
-            1 - b2,
-            math.sqrt(1 - b2**k),
-            group["eps"],
-            lr * (1 - now) / (1 - product),
-            lr * after / (1 - product * after),
-        )
-        arrays = state["exp_avg"]._array, state["exp_avg_sq"]._array
-        return Rule("nadam", arrays, (*fused.shrinking(group), *numbers), {"mu_product": product})
+        steps = lr * (1 - now) / (1 - product), lr * after / (1 - product * after)
+        numbers = (*fused.shrinking(group), 1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], *steps)
+        return Rule("nadam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), numbers, {"mu_product": product})

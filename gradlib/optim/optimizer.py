@@ -236,10 +236,7 @@ class Optimizer:
 
     def _step(self, closure: Closure | None) -> Any:
         """One step of an optimiser that treats each parameter by itself."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         self._check_capture()
         with no_grad():
             for group in self.param_groups:
@@ -288,6 +285,14 @@ class Optimizer:
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(value, gradient, group) or _step(closure)")
+
+
+def evaluated(closure: Closure | None) -> Any:
+    """What a closure returns, which records also where nothing else does; None without one."""
+    if closure is None:
+        return None
+    with enable_grad():
+        return closure()
 
 
 def write(target: Tensor, values: Array | int) -> None:

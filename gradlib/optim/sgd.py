@@ -97,8 +97,8 @@ class SGD(Optimizer):
         momentum = float(group["momentum"])
         if type(self)._update is not SGD._update or not fused.is_plain(state, group, 1 if momentum else 0):
             return None
-        given = (-1.0 if group["maximize"] else 1.0, float(group["weight_decay"]))
+        given, lr = fused.given(group), float(group["lr"])
         if not momentum:
-            return Rule("sgd", (), (*given, float(group["lr"])))
-        numbers = (momentum, 1 - group["dampening"], float(group["nesterov"]), float(group["lr"]))
-        return Rule("momentum", (state["momentum_buffer"]._array,), (*given, *numbers))
+            return Rule("sgd", (), (*given, lr))
+        numbers = (*given, momentum, 1 - group["dampening"], float(group["nesterov"]), lr)
+        return Rule("momentum", (state["momentum_buffer"]._array,), numbers)

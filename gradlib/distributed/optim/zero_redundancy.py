@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import namespace, on_device_of
-from gradlib.core.grad_mode import enable_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
 from gradlib.distributed.buffers import flat
@@ -17,7 +16,7 @@ from gradlib.distributed.collectives import broadcast
 from gradlib.distributed.groups import chosen
 from gradlib.distributed.point_to_point import recv, send
 from gradlib.interop.serialization import load, save
-from gradlib.optim.optimizer import Closure, Group, Optimizer
+from gradlib.optim.optimizer import Closure, Group, Optimizer, evaluated
 
 
 class ZeroRedundancyOptimizer(Optimizer):
@@ -96,10 +95,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self.optim
 
     def _step(self, closure: Closure | None) -> Any:
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
+        loss = evaluated(closure)
         self._copy_options(self.param_groups, self._local().param_groups)  # a scheduler has changed ours
         self._local().step()
         self._copy_options(self._local().param_groups, self.param_groups)
