@@ -166,7 +166,7 @@ class _Job:
         record = {"machine": facts, "versions": versions, "suites": {n: [r.as_dict() for r in rows] for n, rows in measured.items()}}
         self._write(record, measured, speed[self.devices[-1]].bytes)
         wrong = [row for rows in measured.values() for row in rows if row.error]
-        slower = self._compared(record["suites"])
+        slower = self._compared(record)
         if interrupted:
             print("\ninterrupted; what was measured is kept", file=sys.stderr)
             return 130
@@ -200,12 +200,14 @@ class _Job:
                             names.append(str(target))
             print(f"written: {', '.join(names)}" if names else "nothing is drawn: no row was compared with another library, nor over sizes")
 
-    def _compared(self, suites: dict[str, Any]) -> bool:
+    def _compared(self, record: dict[str, Any]) -> bool:
         """Say what moved; returns whether something got slower."""
         if self.old is None:
             return False
-        found = sorted(compare.changes(self.old, suites, self.args.tolerance), key=lambda change: -change.factor)
+        found = sorted(compare.changes(self.old["suites"], record["suites"], self.args.tolerance), key=lambda change: -change.factor)
         print(f"\nsince {self.args.compare}: " + ("nothing moved beyond the noise" if not found else f"{table.counted(len(found))} moved"))
+        for difference in compare.circumstances(self.old, record):
+            print(f"  measured otherwise: {difference}")
         for change in found:
             word = "slower" if change.factor > 1 else "faster"
             print(f"  {word}: {change.row}: {change.figure} {change.old:.3g} -> {change.new:.3g} ({change.factor:.2f} times)")

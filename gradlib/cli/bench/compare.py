@@ -41,9 +41,19 @@ def read(path: Path) -> dict[str, Any]:
         for rows in suites.values():
             for row in rows:
                 _key(row), row["seconds"], row["ratio"], row["noise"]
+        dict(found["machine"]), dict(found["versions"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no file of `gradlib bench --json`: {type(error).__name__}: {error}") from error
-    return suites
+    return found
+
+
+def circumstances(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """What else differs between two files, of machines and libraries, and may be why rows moved."""
+    for part, known in (("machine", {"date", "speed"}), ("versions", {"gradlib"})):
+        before, now = old[part], new[part]
+        for name in dict.fromkeys([*before, *now]):
+            if name not in known and before.get(name) != now.get(name):
+                yield f"{name}: {before.get(name, 'none')} -> {now.get(name, 'none')}"
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float | None = None) -> Iterator[Change]:

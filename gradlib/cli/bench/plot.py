@@ -65,7 +65,7 @@ def _bars(suite: str, rows: Sequence[Row]) -> Any:
         places = [i + 0.4 - 0.8 * (k + 0.5) / count for i, k, count, _ in bars]
         values = [value for *_, value in bars]
         heights = [0.8 / count for _, _, count, _ in bars]
-        axes.barh(places, [v - 1 for v in values], heights, left=1.0, color=COLORS.get(peer, "#999999"), label=f"against {peer}")
+        axes.barh(places, [v - 1 for v in values], heights, left=1.0, color=COLORS.get(peer, "#999999"), label=peer)
         for place, value in zip(places, values, strict=True):
             outwards = value >= 1
             axes.annotate(
@@ -79,8 +79,9 @@ def _bars(suite: str, rows: Sequence[Row]) -> Any:
     axes.axvline(1.0, color="black", linewidth=1)
     axes.set_yticks(range(len(shown)), [" ".join(filter(None, (r.name, r.size, r.dtype))) for r in shown], fontsize=8)
     axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlabel("gradlib over the other: left of 1 gradlib takes less")
-    axes.set_title(f"{suite}" + (f": the {MOST} largest of {len(rows)} rows" if left_out else ""), loc="left", fontweight="bold")
+    axes.set_xlabel("gradlib's figure over that of the other, by colour: left of 1 gradlib takes less")
+    chosen = f": {MOST} of {len(rows)} rows, those of the largest ratios" if left_out else ""
+    axes.set_title(f"{suite}{chosen}", loc="left", fontweight="bold")
     below = -0.55 / figure.get_size_inches()[1] - 0.02
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, below), ncols=len(peers), frameon=False, fontsize=8)
     for side in ("top", "right"):

@@ -183,12 +183,26 @@ def test_what_got_slower_beyond_the_noise_ends_with_1(bench, tmp_path):
         assert got == status
         assert f"{text}: overhead doubled 3 float32 cpu: ratio to numpy" in out
         assert bench("--compare", path, "--tolerance", "1e12")[0] == 0
+        assert "measured otherwise" not in out
         row["ratio"]["numpy"] /= factor
     row["noise"]["numpy"] = 1e6
     path.write_text(json.dumps(old))
     status, out, _ = bench("--compare", path)
     assert status == 0
     assert "nothing moved beyond the noise" in out
+
+
+@pytest.mark.slow
+def test_what_else_differs_between_two_files_is_said(bench, tmp_path):
+    path = tmp_path / "old.json"
+    bench("--json", path)
+    old = json.loads(path.read_text())
+    old["machine"] |= {"threads": 8, "date": "2020-01-01"}
+    old["versions"] |= {"gradlib": "0.0", "torch": "1.0"}
+    path.write_text(json.dumps(old))
+    lines = bench("--compare", path)[1].splitlines()
+    said = [line.partition("measured otherwise: ")[2] for line in lines if "otherwise" in line]
+    assert said == ["threads: 8 -> 1", "torch: 1.0 -> none"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"suites": {"a": [{}]}}', '{"suites": 3}', "[" * 100_000])
