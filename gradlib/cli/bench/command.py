@@ -216,10 +216,12 @@ class _Job:
     def profile(self) -> int:
         """Run gradlib's side of each row once warm and once under a range of its title."""
         from gradlib.autograd.profiler import emit_nvtx, record_function
+        from gradlib.autograd.profiler.nvtx import DOMAIN
 
         shown = shlex.join(a for a in sys.argv[1:] if not a.startswith("--profile"))
         print(f"nsys profile --trace=cuda,nvtx --output=gradlib gradlib {shown} --profile")
-        print(f"ncu --nvtx --nvtx-include 'ROW/' gradlib {shown} --profile   # ROW: one of the names below")
+        print(f"ncu --nvtx --nvtx-include '{DOMAIN}@ROW/' gradlib {shown} --profile")
+        print("# ROW: one of the names below, with a backslash before each of @ , [ ] / * +")
         runner = Runner(())
         for (suite, device), cases in self.cases.items():
             for case in cases:

@@ -246,7 +246,7 @@ def test_profile_prints_the_command_lines_and_runs_each_row_under_its_name(bench
     status, out, _ = bench("--profile")
     assert status == 0
     assert "nsys profile" in out
-    assert "ncu --nvtx" in out
+    assert "ncu --nvtx --nvtx-include 'gradlib@ROW/' gradlib " in out
     assert out.splitlines()[-1] == "doubled 3 float32 cpu"
 
 
