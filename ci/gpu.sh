@@ -44,13 +44,15 @@ absent = [x for x in ("numpy", "nvtx", "gradlib", "pytest", "xdist", "hypothesis
 if absent:
     sys.exit(f"ci/gpu.sh needs {', '.join(absent)}, not installed: pip install -e '.[test]', or without a network from wheels")
 found = sorted({x.name for x in distributions() if x.name and x.name.startswith("cupy")})
-if len(found) != 1:
-    sys.exit(f"ci/gpu.sh needs one CuPy, found {found or 'none'}: pip uninstall those not for this CUDA, then install that one again")
+if not found:
+    sys.exit("ci/gpu.sh needs CuPy, not installed: pip install -e '.[cuda12]', or '.[cuda13]' by the CUDA version that nvidia-smi shows")
+if len(found) > 1:
+    sys.exit(f"ci/gpu.sh needs one CuPy, found {', '.join(found)}: pip uninstall all of them, then install the one for this CUDA again")
 
 import cupy
 
 if not cupy.cuda.is_available():
-    sys.exit("no GPU: ci/gpu.sh is for machines that have one")
+    sys.exit("no GPU that CuPy can use: ci/gpu.sh is for machines that have one; `gradlib info --no-compile` says what is missing")
 cupy.arange(3).sum().item()  # now, rather than in each test: whether CuPy finds NVRTC and CUDA's headers
 print(f"CuPy {cupy.__version__}, {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}", file=sys.stderr)
 print(max(1, min(os.cpu_count() or 1, cupy.cuda.runtime.memGetInfo()[0] >> 30)))  # each with a GiB of the GPU's memory
@@ -70,7 +72,7 @@ run_tests() { python -m pytest -q --numprocesses "$workers" --junitxml="$work/te
 # without CuPy's pools, within whose large blocks it would see no array's end
 sanitize() {
     if ! command -v compute-sanitizer > /dev/null; then
-        echo "ci/gpu.sh: no $1: compute-sanitizer is not installed" >&2
+        echo "ci/gpu.sh: no $1: compute-sanitizer, which comes with CUDA's toolkit, is not on PATH nor in /usr/local/cuda/bin" >&2
         echo "not installed" > "$work/$1.txt"
         return
     fi
