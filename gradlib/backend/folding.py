@@ -14,7 +14,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from gradlib.backend.array import Array, row_major_copy
-from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.placing import ADDED, PLACES, WRAPPED, named_of, put, spread_of
 from gradlib.backend.reducing import is_one
@@ -22,7 +22,8 @@ from gradlib.backend.reducing import is_one
 LONGEST, MOST_LOOKS = 1024, 1 << 24
 """The most places of a line, and the most at which all threads look."""
 _WHOLE_NUMBERS = {**EXACT, "b": "signed char", "B": "unsigned char", "h": "short"}
-SERVED = {**CTYPES, **_WHOLE_NUMBERS}
+_COMPLEX = {"F": "float", "D": "double"}
+SERVED = {**CTYPES, **_WHOLE_NUMBERS, **dict.fromkeys(_COMPLEX, "Pair")}
 
 _FOLDS = {
     "sum": ("T(0)", "s + value", "s"),
@@ -56,6 +57,16 @@ struct Lines {{
     __device__ T value(unsigned o, unsigned k, unsigned j) const {{ return T(src[o * s_outer + k * s_step + j * s_inner]); }}
 }};
 """
+_PAIR = """
+struct Pair {
+    R x, y;
+    __device__ Pair(R x = 0, R y = 0) : x(x), y(y) {}
+};
+__device__ Pair operator+(Pair a, Pair b) { return Pair(a.x + b.x, a.y + b.y); }
+__device__ Pair operator*(Pair a, Pair b) { return Pair(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+__device__ Pair operator/(Pair a, Pair b) { return Pair(a.x / b.x, a.y / b.x); }  // by a count
+"""
+"""A complex number."""
 _HEAD = f"""    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;
     if (i >= n) return;
 """
@@ -86,12 +97,15 @@ def source(char: str, places: str) -> str:
 
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
-    computed = "long long" if char in _WHOLE_NUMBERS else SERVED[char] if char in WHOLE else "float"
+    computed = "long long" if char in _WHOLE_NUMBERS else "float" if char in HEADERS else SERVED[char]
     over = "__device__ T over(T s, long long met) { return s / T(met); }\n"
     if char in _WHOLE_NUMBERS:  # rounded down, of the sum that the dtype holds
         over = "__device__ T over(T s, long long met) { const T n = E(s), q = n / met; return q * met > n ? q - 1 : q; }\n"
-    texts = [HEADERS.get(char, ""), f"typedef {SERVED[char]} E;\ntypedef {computed} T;\ntypedef {EXACT[places]} P;\n", over, _SHARED]
+    head = f"typedef {_COMPLEX[char]} R;\n{_PAIR}" if char in _COMPLEX else HEADERS.get(char, "")
+    texts = [head, f"typedef {SERVED[char]} E;\ntypedef {computed} T;\ntypedef {EXACT[places]} P;\n", over, _SHARED]
     for name, (begin, meet, made) in _FOLDS.items():
+        if char in _COMPLEX and name in ("amax", "amin"):
+            continue
         texts.append(
             f'extern "C" __global__ void gradlib_{name}(Lines lines, const E* x, E* z, bool own, unsigned n) {{\n{_HEAD}{_OF["input"]}'
             f"    T s = self;\n    long long met = 0;\n{_EACH_MET}        if (!met++ && !own) s = {begin};\n        s = {meet};\n    }}\n"
@@ -159,10 +173,12 @@ def folded(input: Array, src: Any, index: Any, axis: int, how: str, own: bool, i
         along: whether there is a place for each value, and not one for each slice.
     Returns: None where no kernel serves it.
     """
-    if not into and not input._c_contiguous:
+    char = input.dtype.char
+    if not into and not input._c_contiguous and char in SERVED:
         input, into = row_major_copy(input), True
-    data, char = input.data, input.dtype.char
-    lines = _lines(input, src, index, axis, along) if char in SERVED and input._c_contiguous else None
+    data = input.data
+    is_served = char in SERVED and not (char in _COMPLEX and how in ("amax", "amin"))
+    lines = _lines(input, src, index, axis, along) if is_served and input._c_contiguous else None
     if lines is None or (into and (src.data.mem is data.mem or index.data.mem is data.mem)):  # which would be written while it is read
         return None
     out = input if into else type(input)(input.shape, input.dtype)
@@ -178,12 +194,12 @@ def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int
         of: "input" or "src". g: the gradient of the result, out. input, src, out: what it was called with, and gave; of a mean it does not
             matter what. axis, how, own: as there.
     """
-    if how == "sum" and (own or of == "src"):  # the same, or a read at the places
+    if (how == "sum" and (own or of == "src")) or g.dtype.char not in CTYPES:  # g itself, or a read at the places; or no real floats
         return None
     one = is_one(g, g.size)
     if one is None:
         g, one = row_major_copy(g), False
-    lines = _lines(g, src, index, axis) if g.dtype.char in CTYPES else None
+    lines = _lines(g, src, index, axis)
     if lines is None:
         return None
     for each in (input, out):

@@ -220,6 +220,7 @@ SMALL = {
     "placing": placing.source("l"), "placing, int32": placing.source("i"),
     "marked": marked.source(4), "marked bytes": marked.source(1),
     "folding": folding.source("f", "l"), "folding, float64": folding.source("d", "i"), "folding, integers": folding.source("l", "l"),
+    "folding, bytes": folding.source("b", "i"), "folding, complex": folding.source("F", "l"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
     "integrals": integrals.source("f"),

@@ -264,6 +264,24 @@ def test_many_parts_are_joined_and_lines_sorted_within_a_capture() -> None:
         assert gradlib.equal(ours, expected)
 
 
+def test_values_that_meet_and_running_products_are_captured_with_their_gradients() -> None:
+    x = gradlib.arange(32.0, device="cuda").reshape(4, 8).requires_grad_()
+    values = (x[:2].detach() + 1).requires_grad_()
+    places, mask = gradlib.tensor([[0, 1, 2, 3] * 2, [0, 1] * 4], device="cuda"), x.detach() > 7
+
+    def gradients() -> tuple[gradlib.Tensor, ...]:
+        met = sum(x.scatter_reduce(0, places, values, reduce, include_self=reduce != "amin") for reduce in ("mean", "amax", "amin", "prod"))
+        made = met.masked_scatter(mask, values.repeat(2, 1)) + x.half().scatter_add(0, places, values.half()).float()
+        made = (made * 1e-3).cumprod(0) + made.logcumsumexp(1) + x.as_strided((4, 8), (8, 1)).index_fill(0, places[0, :2], 0)
+        return gradlib.autograd.grad(made.sum(), (x, values))
+
+    eager = [each.tolist() for each in gradients()]
+    with cuda.graph(graph := cuda.CUDAGraph()):
+        replayed = gradients()
+    graph.replay()
+    assert [each.tolist() for each in replayed] == eager
+
+
 def test_a_stream_that_does_not_join_again_is_named() -> None:
     x, side, g = gradlib.ones(3, device="cuda"), cuda.Stream(), cuda.CUDAGraph()
 
