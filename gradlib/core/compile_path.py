@@ -373,7 +373,7 @@ def _recorded(op: Op, variant: Variant, compute: list[str]) -> list[str]:
         "        _node.shape = out.shape",
         f"        _node.dtype = {'_dtype' if _is_dtype_known(op) else 'out.dtype'}",
         "        _node._meta = None",
-        *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
+        *(_keep_stream("out") if variant is ON_DEVICE else ()),
         *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
         *(_EXCEPT_BEGUN if "into" in op.params else _EXCEPT),
         "else:",
@@ -393,7 +393,7 @@ def _recorded_several(op: Op, variant: Variant, compute: list[str]) -> list[str]
         "else:",
         f"    _results, _outputs = {results}",
         "    if _node is not None and _outputs:",
-        *(_keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()),
+        *(_keep_stream("_outputs[0]") if variant is ON_DEVICE else ()),
         f"        {_saved(op, variant)}",
         *(f"    {line}" for line in _packed(op, variant)),
     ]
@@ -472,8 +472,8 @@ def _marked(op: Op, variant: Variant) -> list[str]:
     ]
 
 
-def _keep_stream(indent: str, array: str) -> list[str]:
-    return [f"{indent}    if current_stream() is not usual_stream:", f"{indent}        keep_stream(_node, {array}.data.device_id)"]
+def _keep_stream(array: str) -> list[str]:
+    return ["        if current_stream() is not usual_stream:", f"            keep_stream(_node, {array}.data.device_id)"]
 
 
 def _unless_integer(op: Op) -> list[str]:

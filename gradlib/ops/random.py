@@ -130,13 +130,13 @@ def randint(
         ignored("randint", other)
     if isinstance(high, (tuple, list)) or high is None:
         low, high, size = 0, low, size if high is None else high
-    return _integers("randint", low, high, size, _source(device, generator), dtype, requires_grad)
+    return _integers(low, high, size, _source(device, generator), dtype, requires_grad)
 
 
-def _integers(name: str, low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool) -> Tensor:
-    shape = _shape(name, (size,))
+def _integers(low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool) -> Tensor:
+    shape = _shape("randint", (size,))
     if low >= high:
-        check_range(name, low, high)
+        check_range("randint", low, high)
     drawn = source.integers(operator.index(low), operator.index(high), shape)
     return finished(drawn if dtype is None else _of_dtype(drawn, dtype), requires_grad)
 
@@ -249,7 +249,7 @@ def randint_like(
         low, high = 0, low
     like = input._array
     index = resolve(device) if device else device_index(like)
-    return _integers("randint", low, high, like.shape, stream(generator, index), dtype or like.dtype, requires_grad)
+    return _integers(low, high, like.shape, stream(generator, index), dtype or like.dtype, requires_grad)
 
 
 # ---- drawn for each element of a tensor -----------------------------------------------------------------------------------------

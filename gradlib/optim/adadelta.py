@@ -75,7 +75,7 @@ class Adadelta(Optimizer):
         descend(value, p, factor(rate(group), p) * delta)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not Adadelta._update or not fused.is_plain(state, group, 3):
+        if not fused.is_plain(state, group, 3):
             return None
         numbers = (*fused.given(group), group["rho"], 1 - group["rho"], group["eps"], float(group["lr"]))
         return Rule("adadelta", (state["square_avg"]._array, state["acc_delta"]._array), numbers)

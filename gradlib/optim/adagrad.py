@@ -82,7 +82,7 @@ class Adagrad(Optimizer):
         descend(value, p, rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not Adagrad._update or not fused.is_plain(state, group, 2):
+        if not fused.is_plain(state, group, 2):
             return None
         rate = float(group["lr"]) / (1 + state["step"] * group["lr_decay"])
         return Rule("adagrad", (state["sum"]._array,), (*fused.given(group), group["eps"], rate))

@@ -110,7 +110,7 @@ class Adam(Optimizer):
         change(rule, value, p, real(gradient), state["exp_avg"], state["exp_avg_sq"], *largest)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not Adam._update or group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:
+        if group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:
             return None
         b1, b2 = group["betas"]
         k = state["step"] + 1

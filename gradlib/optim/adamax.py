@@ -73,7 +73,7 @@ class Adamax(Optimizer):
         descend(value, p, factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not Adamax._update or not fused.is_plain(state, group, 3):
+        if not fused.is_plain(state, group, 3):
             return None
         b1, b2 = group["betas"]
         rate = float(group["lr"]) / (1 - b1 ** (state["step"] + 1))

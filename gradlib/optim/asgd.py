@@ -78,7 +78,7 @@ class ASGD(Optimizer):
         put(value, p)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not ASGD._update or not fused.is_plain(state, group, 4):
+        if not fused.is_plain(state, group, 4):
             return None
         k, eta, lr, lambd = state["step"] + 1, state["eta"], float(group["lr"]), group["lambd"]
         after = {"eta": lr / (1 + lambd * lr * k) ** group["alpha"], "mu": 1 / max(1, k - group["t0"])}

@@ -91,7 +91,7 @@ class NAdam(Optimizer):
         descend(value, p, look_ahead / denominator)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not NAdam._update or not fused.is_plain(state, group, 4):
+        if not fused.is_plain(state, group, 4):
             return None
         (b1, b2), lr, k = group["betas"], float(group["lr"]), state["step"] + 1
         now, after = _momenta(b1, k, group)

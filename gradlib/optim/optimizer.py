@@ -242,7 +242,7 @@ class Optimizer:
             for group in self.param_groups:
                 values = [value for value in group["params"] if value.grad is not None]
                 if foreach.wanted(group, values):
-                    foreach.step(self._joined, self._update, self._rule, self.state, group, values)
+                    foreach.step(self._joined, self._update, self._rule_of_update, self.state, group, values)
                     continue
                 for value in values:
                     with on_device_of(value._array):
@@ -278,6 +278,11 @@ class Optimizer:
     def _has_state(self, value: Tensor, group: Group) -> bool:
         """Whether a step of this parameter makes no new state."""
         return isinstance(self.state[value].get("step"), Tensor)
+
+    def _rule_of_update(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
+        """``_rule``, if the class that has ``_update`` tells of one: a subclass may step otherwise."""
+        owner = next(each for each in type(self).__mro__ if "_update" in vars(each))
+        return self._rule(state, group) if "_rule" in vars(owner) else None
 
     def _rule(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
         """The rule of the kernel that steps all parameters on a GPU in one launch; None where there is no such kernel."""

@@ -96,7 +96,7 @@ class RAdam(Optimizer):
         descend(value, p, mean * scale)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not RAdam._update or not fused.is_plain(state, group, 3):
+        if not fused.is_plain(state, group, 3):
             return None
         (b1, b2), k = group["betas"], state["step"] + 1
         scale, limit = float(group["lr"]) / (1 - b1**k), 2 / (1 - b2) - 1

@@ -96,7 +96,7 @@ class RMSprop(Optimizer):
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
         momentum = float(group["momentum"])
-        if type(self)._update is not RMSprop._update or group["centered"] or not fused.is_plain(state, group, 3 if momentum else 2):
+        if group["centered"] or not fused.is_plain(state, group, 3 if momentum else 2):
             return None
         numbers = (*fused.given(group), group["alpha"], 1 - group["alpha"], group["eps"])
         if not momentum:

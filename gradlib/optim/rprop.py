@@ -77,7 +77,7 @@ class Rprop(Optimizer):
         descend(value, p, xp.sign(g) * size._array)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if type(self)._update is not Rprop._update or not fused.is_plain(state, group, 3):
+        if not fused.is_plain(state, group, 3):
             return None
         numbers = (-1.0 if group["maximize"] else 1.0, *group["etas"], *group["step_sizes"])
         return Rule("rprop", (state["prev"]._array, state["step_size"]._array), numbers)

@@ -95,7 +95,7 @@ class SGD(Optimizer):
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
         momentum = float(group["momentum"])
-        if type(self)._update is not SGD._update or not fused.is_plain(state, group, 1 if momentum else 0):
+        if not fused.is_plain(state, group, 1 if momentum else 0):
             return None
         given, lr = fused.given(group), float(group["lr"])
         if not momentum:

@@ -41,7 +41,7 @@ class SequentialLR(LRScheduler):
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:
-            set_rate(group, "lr", group["initial_lr"])
+            set_rate(group, group["initial_lr"])
         _undo(self)
         first = schedulers[bisect_right(milestones, 0)]
         first.start()

@@ -67,7 +67,7 @@ class CyclicLR(LRScheduler):
         self.momentum = CycledMomentum(optimizer, base_momentum, max_momentum, last_epoch == -1) if cycle_momentum else None
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
-                set_rate(group, "lr", rate)
+                set_rate(group, rate)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 

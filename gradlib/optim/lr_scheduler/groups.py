@@ -20,9 +20,9 @@ def values(optimizer: Optimizer, key: str) -> list[Rate]:
     return [copied(group[key]) for group in optimizer.param_groups]
 
 
-def set_rate(group: Group, key: str, rate: Rate) -> None:
+def set_rate(group: Group, rate: Rate) -> None:
     """Set a group's rate; one that is a Tensor keeps its memory."""
-    if isinstance(group[key], Tensor):
-        write(group[key], rate._array if isinstance(rate, Tensor) else rate)
+    if isinstance(group["lr"], Tensor):
+        write(group["lr"], rate._array if isinstance(rate, Tensor) else rate)
     else:
-        group[key] = float(rate) if isinstance(rate, Tensor) else rate
+        group["lr"] = float(rate) if isinstance(rate, Tensor) else rate

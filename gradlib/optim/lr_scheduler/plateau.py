@@ -110,4 +110,4 @@ class ReduceLROnPlateau(LRScheduler):
             old = float(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:
-                set_rate(group, "lr", new)
+                set_rate(group, new)

@@ -100,7 +100,7 @@ class LRScheduler:
     def _set_rates(self, epoch: int, initial: bool = False, closed: bool = False) -> None:
         self.last_epoch = epoch
         for group, rate in zip(self.optimizer.param_groups, self.closed_form() if closed else self.get_lr(initial), strict=True):
-            set_rate(group, "lr", rate)
+            set_rate(group, rate)
         self._last_lr = values(self.optimizer, "lr")
 
     def _scaled(self, factor: float) -> list[Rate]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gradlib.cli.bench.suites.entry import Draw, Entry, Rng, Size, alike, along, method, named
+from gradlib.cli.bench.suites.entry import Entry, Rng, Size, alike, along, method, named
 
 POINTS, CHANNELS, FEATURES, QUATERNIONS = (20_000, 3), (3, 20_000), (1000, 64), (20_000, 4)
 ALL: tuple[Size, ...] = (POINTS, CHANNELS, FEATURES)
@@ -54,9 +54,9 @@ def with_matrices(rng: Rng, shape: Any) -> list[Any]:
     return [rng.standard_normal((*shape, shape[1])), rng.standard_normal((*shape, 1))]
 
 
-def along_dim(dim: int) -> Draw:
-    """A matrix, places for each of its elements along a dimension, and values."""
-    return lambda rng, shape: [rng.standard_normal(shape), rng.integers(0, shape[dim], shape), rng.standard_normal(shape)]
+def gathered(rng: Rng, shape: Any) -> list[Any]:
+    """A matrix, places for each of its elements along the columns, and values."""
+    return [rng.standard_normal(shape), rng.integers(0, shape[1], shape), rng.standard_normal(shape)]
 
 
 def picking(rng: Rng, shape: Any) -> list[Any]:
@@ -101,8 +101,8 @@ def of_batches() -> Iterator[Entry]:
     yield Entry("cat", partial(normal, count=2), lambda m, a, b: m.cat([a, b], 1), lambda m, a, b: m.concatenate([a, b], 1))
     yield method("index rows", picking, lambda x, i, v: x[i], array=lambda m, x, i, v: x[i])
     yield method("index_add", picking, lambda x, i, v: x.index_add(0, i, v))
-    yield Entry("gather", along_dim(1), lambda m, x, i, v: m.gather(x, 1, i), lambda m, x, i, v: m.take_along_axis(x, i, 1))
-    yield method("scatter_add", along_dim(1), lambda x, i, v: x.scatter_add(1, i, v))
+    yield Entry("gather", gathered, lambda m, x, i, v: m.gather(x, 1, i), lambda m, x, i, v: m.take_along_axis(x, i, 1))
+    yield method("scatter_add", gathered, lambda x, i, v: x.scatter_add(1, i, v))
     yield method("contiguous", normal, lambda x: x.t().contiguous(), array=lambda m, x: m.ascontiguousarray(x.T))
 
 
