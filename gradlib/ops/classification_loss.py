@@ -12,6 +12,7 @@ from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
 from gradlib.backend.reducing import largest
+from gradlib.core.batched import Batched
 from gradlib.core.compile import named
 from gradlib.core.modes import global_state
 from gradlib.core.op import composite, op
@@ -224,7 +225,7 @@ def cross_entropy(
     scores = log_softmax(input, dim)
     if not label_smoothing:
         return nll_loss_op(scores, target, weight, ignore_index, reduction)
-    if type(scores) is type(target) is Tensor and type(scores._array) is not np.ndarray and (weight is None or type(weight) is Tensor):
+    if type(scores) is Tensor and type(scores._array) is not np.ndarray and Batched not in (type(target), type(weight)):
         return _of_smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
     return _smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
 
