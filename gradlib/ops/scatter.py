@@ -13,6 +13,7 @@ from gradlib.backend.array import is_array, namespace, on_device_of, row_major_c
 from gradlib.backend.copying import fill
 from gradlib.backend.scatter import write_along
 from gradlib.core.batched import Batched
+from gradlib.core.compile import named
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
@@ -133,7 +134,7 @@ def scatter_reduce(into: bool, input: Any, dim: int, index: Any, src: Any, reduc
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
     if reduce == "sum" and include_self:
-        return _scattered(scatter_add_op, "scatter_reduce", input, dim, index, src, into)
+        return _scattered(_sum_with_input, "scatter_reduce", input, dim, index, src, into)
     if reduce not in ("sum", "mean"):
         input, into = _kept(into, input, src)
         return _scattered(reduced_at, "scatter_reduce", input, dim, index, src, reduce, include_self, into)
@@ -149,6 +150,7 @@ def _summed(input: Any, src: Any, index: Any, dim: int, reduce: str, include_sel
     return total_at(input, src, index, dim, reduce, include_self, count, into)
 
 
+_sum_with_input = named(scatter_add_op, "scatter_reduce")
 _WAYS = {"sum": "add", "mean": "add", "prod": "prod", "amax": "max", "amin": "min"}
 """By the name of a reduction, how `gradlib.backend.scatter` writes it."""
 

@@ -233,6 +233,16 @@ def test_a_filled_place_counts_once() -> None:
     assert value.grad == 4
 
 
+def test_the_nodes_are_called_as_those_of_torch() -> None:
+    x, mask = X.clone().requires_grad_(), X > 5
+    for reduce in ("sum", "prod", "mean", "amax", "amin"):
+        for include_self in (True, False):
+            made = x.scatter_reduce(0, PLACES, X, reduce, include_self=include_self)
+            assert made.grad_fn.name() == "ScatterReduceBackward0"
+    assert x.scatter_add(0, PLACES, X).grad_fn.name() == "ScatterAddBackward0"
+    assert x.masked_scatter(mask, X).grad_fn.name() == "MaskedScatterBackward0"
+
+
 def test_ties_share_the_gradient_of_an_extreme() -> None:
     x = gradlib.tensor([2.0, 1.0], requires_grad=True)
     src = gradlib.tensor([2.0, 2.0, 0.0], requires_grad=True)
