@@ -1,6 +1,6 @@
 """Uniform B-splines: knots, start and goal states to samples of the motion, and every derivative.
 
-CPU form: `bspline_host`. CUDA form: `bspline_device` and kernels/bspline.cu.
+CPU form: `bspline_host`, or `bspline_numba` where numba is in use. CUDA form: `bspline_device` and kernels/bspline.cu.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gradlib.ops.reduce import sum
 from gradlib.trajectory import bspline_device as device, bspline_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import Sizes, control, start_part, step_times
-from gradlib.trajectory.cache_blocks import compute_dtype
+from gradlib.trajectory.compiled import form
 from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, shaped, steps_first, times_table
 from gradlib.trajectory.out_buffers import delivered, filling, targets
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -105,39 +105,19 @@ class BsplineOptions(NamedTuple):
         return (batch, joints, horizon) if self.time_last else (batch, horizon, joints)
 
 
-def _scales(times: Array, options: BsplineOptions, end: bool) -> list[Array]:
-    """The factors (1 or B, degree, 1) of each derivative k = 0 .. 3 of a boundary state in the boundary's control points."""
-    degree = options.degree
-    seconds = (times * options.samples).reshape(-1, 1)
-    weights = host.boundary_weights(degree, end).astype(times.dtype)
-    return [(weights[:, k] * seconds**k)[:, :, None] for k in range(min(4, degree))]
-
-
-def _polygon(times: Array, options: BsplineOptions, parts: list[Any]) -> Array:
-    """On the CPU the control points (B, N, D): those that the start fixes, the knots, those that the goal fixes."""
-    degree = options.degree
-    batch, knots, joints, number = options.sizes
-    points = np.zeros((batch, number, joints), times.dtype)
-    if parts[0] is not None:
-        points[:, degree : degree + knots] = steps_first(parts[0], options.time_last)
-    for first, end in _STATES[: 2 if options.has_goal else 1]:
-        fixed = points[:, -degree:] if end else points[:, :degree]
-        for scale, part in zip(_scales(times, options, end), each(np, parts[first : first + 4], batch, joints), strict=False):
-            if part is not None:
-                fixed += scale * part[:, None]
-    return points
-
-
 def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Samples of the motion that the knots and the boundary states give."""
-    _, degree, samples, has_goal, _, time_last, _ = options
+    _, degree, samples, has_goal, shape, time_last, _ = options
     dtype = next(x for x in parts if x is not None).dtype
     made = tuple(xp.empty(options.shape_of_results, dtype) for _ in range(4)) if buffers is None else tuple(buffers)
+    knots, *ends = parts
     if xp is np:
-        times = times_table(np, dt).astype(compute_dtype(dtype))
-        host.forward(_polygon(times, options, parts), times, degree, samples, [steps_first(x, time_last) for x in made])
+        knots = np.broadcast_to(dtype.type(0), shape) if knots is None else knots
+        rows = each(np, ends, *batch_and_joints(shape, time_last))
+        into = [steps_first(x, time_last) for x in made]
+        run = form("bspline", host).motion
+        run(steps_first(knots, time_last), rows[:4], rows[4:] or None, times_table(np, dt), degree, samples, into)
     else:
-        knots, *ends = parts
         ends += [None] * (8 - len(ends))
         into, group = [series(x, time_last) for x in made], options.sizes[2] if time_last else 1
         device.forward(xp, series(knots, time_last), ends, has_goal, launch_times(xp, dt), into, degree, samples, group)
@@ -147,20 +127,14 @@ def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: 
 def _adjoint(xp: Any, dt: Any, options: BsplineOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
     """The transpose of the samples: gradients by the knots, the start parts and, where there is a goal, its parts."""
     _, degree, samples, has_goal, shape, time_last, _ = options
-    batch, knots, joints, number = options.sizes
-    if xp is not np:
-        given, group = [series(g, time_last) for g in grads], joints if time_last else 1
-        by_knots, *ends = device.adjoint(xp, given, launch_times(xp, dt), knots, has_goal, degree, samples, group)
-        return (shaped(by_knots, shape), *(shaped(x, (batch, joints)) for end in ends for x in end))
-    stored = next(g.dtype for g in grads if g is not None)
-    times = times_table(np, dt).astype(compute_dtype(stored))
-    points = host.adjoint([steps_first(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
-    made = [np.ascontiguousarray(steps_first(points[:, degree : degree + knots], time_last))]
-    for _, end in _STATES[: 2 if has_goal else 1]:
-        fixed = points[:, -degree:] if end else points[:, :degree]
-        weighted = np.stack(_scales(times, options, end)) * fixed  # (derivatives, B, degree, D)
-        made += [*weighted.sum(axis=2).astype(stored), *(np.zeros((batch, joints), stored) for _ in range(4 - len(weighted)))]
-    return tuple(made)
+    batch, knots, joints, _ = options.sizes
+    if xp is np:
+        given, run = [steps_first(g, time_last) for g in grads], form("bspline", host).motion_adjoint
+        by_knots, *by_ends = run(given, times_table(np, dt), (batch, knots, joints), has_goal, degree, samples)
+        return (np.ascontiguousarray(steps_first(by_knots, time_last)), *by_ends)
+    given, group = [series(g, time_last) for g in grads], joints if time_last else 1
+    by_knots, *ends = device.adjoint(xp, given, launch_times(xp, dt), knots, has_goal, degree, samples, group)
+    return (shaped(by_knots, shape), *(shaped(x, (batch, joints)) for end in ends for x in end))
 
 
 def _by_time(dt: Any, options: BsplineOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Uniform B-splines on the CPU: control points to samples of p, v, a, j, and the transpose. CUDA form: kernels/bspline.cu.
+"""Uniform B-splines on the CPU: control points to samples of p, v, a, j, and the transpose. CUDA form: kernels/bspline.cu; numba's:
+`bspline_numba`.
 
 On segment s, at x in [0, 1] of it, the curve of degree n is ``sum over m = 0 .. n of c_{s+m} N_m(x)`` with
 
@@ -20,6 +21,8 @@ from gradlib.backend.array import Array
 from gradlib.trajectory.cache_blocks import compute_dtype, from_time_order, split, time_table, to_time_order
 
 DEGREES = (3, 4, 5)
+
+Parts = Sequence[Array | None]
 
 
 def basis(degree: int, derivative: int, x: Array) -> Array:
@@ -142,3 +145,47 @@ def adjoint(grads: Sequence[Array | None], dt: Array, shape: tuple[int, int, int
                 total[m : m + segments] += by_window[:, m]
         from_time_order(total, result[low:high])
     return result.astype(stored, copy=False)
+
+
+# ---- between boundary states --------------------------------------------------------------------------------------------------------
+
+
+def motion(knots: Array, start: Parts, goal: Parts | None, dt: Array, degree: int, samples: int, out: Sequence[Array]) -> None:
+    """Samples of the curve whose control points are those that the start fixes, the knots, and those that the goal fixes.
+
+    Args:
+        knots: (B, K, D). start, goal: position, velocity, acceleration and jerk, each (B, D) or None for zero; the goal None without one.
+        dt: (1 or B, 1) seconds from sample to sample. degree, samples: as in `forward`. out: four arrays (B, H, D) to fill.
+    """
+    times = np.array(dt, compute_dtype(knots.dtype), ndmin=2)
+    batch, number, joints = knots.shape
+    points = np.zeros((batch, number + degree * (1 if goal is None else 2), joints), times.dtype)
+    points[:, degree : degree + number] = knots
+    for state, end in ((start, False), *([] if goal is None else [(goal, True)])):
+        fixed = points[:, -degree:] if end else points[:, :degree]
+        for scale, part in zip(_scales(times, degree, samples, end), state, strict=False):
+            if part is not None:
+                fixed += scale * part[:, None]
+    forward(points, times, degree, samples, out)
+
+
+def motion_adjoint(grads: Parts, dt: Array, shape: tuple[int, int, int], has_goal: bool, degree: int, samples: int) -> tuple[Array, ...]:
+    """The transpose of `motion`: gradients by p, v, a, j, (B, H, D) or None for zero, to those by the knots (B, K, D), which is ``shape``,
+    and by the four parts of the start and, where there is one, of the goal, each (B, D)."""
+    stored = next(g.dtype for g in grads if g is not None)
+    times = np.array(dt, compute_dtype(stored), ndmin=2)
+    batch, number, joints = shape
+    points = adjoint(grads, times, (batch, number + degree * (2 if has_goal else 1), joints), degree, samples)
+    made = [points[:, degree : degree + number]]
+    for end in (False, True)[: 2 if has_goal else 1]:
+        fixed = points[:, -degree:] if end else points[:, :degree]
+        weighted = np.stack(_scales(times, degree, samples, end)) * fixed  # (derivatives, B, degree, D)
+        made += [*weighted.sum(axis=2).astype(stored), *(np.zeros((batch, joints), stored) for _ in range(4 - len(weighted)))]
+    return tuple(made)
+
+
+def _scales(times: Array, degree: int, samples: int, end: bool) -> list[Array]:
+    """The factors (1 or B, degree, 1) of each derivative k = 0 .. 3 of a boundary state in the boundary's control points."""
+    seconds = (times * samples).reshape(-1, 1)
+    weights = boundary_weights(degree, end).astype(times.dtype)
+    return [(weights[:, k] * seconds**k)[:, :, None] for k in range(min(4, degree))]

@@ -23,6 +23,7 @@ from gradlib.trajectory import (
     cost_host,
     smoothness_cost,
     step_acceleration,
+    step_bspline,
     step_jerk,
     step_position,
     step_velocity,
@@ -275,6 +276,42 @@ def test_derivatives_either_way(numba, make, device, step, mode):
     batch, horizon, joints = 2, 4, 2
     inputs = make(batch, horizon, joints), *(make(batch, joints) for _ in range(3)), make.times(batch, horizon)
     check_derivatives(device, lambda u, p, v, a, dt: tuple(step(u, (p, v, a), dt)), inputs)
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_derivatives_of_a_spline_either_way(numba, make, device, mode):
+    use_numba(mode)
+    inputs = make(2, 2, 3), *(make(2, 3) for _ in range(6)), make.times(2, 1)
+
+    def motion(knots, *rest):
+        return tuple(step_bspline(knots, rest[:3], rest[-1], degree=4, samples_per_knot=2, goal=rest[3:-1]))
+
+    check_derivatives(device, motion, inputs)
+
+
+def test_a_spline_repeats_bit_for_bit_whatever_the_batch_and_the_layout(numba, rng):
+    """With time last NumPy computes, to rounding."""
+    knots, goal = rng.standard_normal((5, 3, 6)), (rng.standard_normal((5, 6)),)
+    whole = step_bspline(knots, (), 0.01, degree=5, samples_per_knot=3, goal=goal)
+    for b in range(5):
+        one = step_bspline(knots[b : b + 1], (), 0.01, degree=5, samples_per_knot=3, goal=(goal[0][b : b + 1],))
+        for found, expected in zip(one, whole, strict=True):
+            np.testing.assert_array_equal(found[0], expected[b])
+    last = step_bspline(knots.swapaxes(1, 2).copy(), (), 0.01, degree=5, samples_per_knot=3, goal=goal, layout="bdh")
+    for found, expected in zip(last, whole, strict=True):
+        np.testing.assert_allclose(np.swapaxes(found, 1, 2), expected, rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.nonfinite
+def test_what_is_not_finite_in_a_spline_stays_in_its_segments_joint_and_trajectory(numba, rng):
+    knots = rng.standard_normal((3, 7, 3))
+    clean = [np.array(x) for x in step_bspline(knots, (), 0.5, samples_per_knot=2)]
+    knots[1, 2, 1] = np.nan  # point 5: in segments 2 to 5
+    for found, before in zip(step_bspline(knots, (), 0.5, samples_per_knot=2), clean, strict=True):
+        same = np.ones(before.shape, bool)
+        same[1, 4:12, 1] = False
+        np.testing.assert_array_equal(np.array(found)[same], before[same])
+        assert np.isnan(np.array(found)[1, 4:12, 1]).all()
 
 
 @pytest.mark.parametrize("limited", [False, True])
