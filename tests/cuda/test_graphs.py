@@ -363,7 +363,7 @@ def test_a_replay_over_memory_that_was_freed_is_a_hazard() -> None:
         y = x + 1
     del x
     gc.collect()
-    with hostcuda.expected("memory that has been freed since the capture|given to someone else"):
+    with hostcuda.expected("memory that has been freed since the capture|given back after the capture|given to someone else"):
         g.replay()
     del y
 
