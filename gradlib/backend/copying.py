@@ -58,7 +58,7 @@ def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
     return Kernel(formats, kernel_of(source, itemsize, name=name))
 
 
-LETTERS = {**{char: char for char in "?bBhHiIfde"}, "l": "q", "L": "Q", "E": "H"}
+LETTERS = {**{char: char for char in "?bBhHiIfde"}, "l": "q", "L": "Q", "E": "H", "F": "Q"}
 """By dtype, the letter by which ``struct`` packs a number as its bytes are as an element."""
 _HOLDS = {"f": 3e38, "d": math.inf, "e": 65504.0, "E": 3e38}
 """By dtype, the finite numbers below which none is rounded to infinity."""
@@ -144,10 +144,13 @@ def packed(number: Any, dtype: np.dtype) -> Any:
     char: str = dtype.char
     if kind is dtype.type:
         number = number.item()
-    elif kind is not float and kind is not int and kind is not bool:
+    elif kind is not float and kind is not int and kind is not bool and not (kind is complex and char == "F"):
         return None
     if char not in LETTERS:
         return None
+    if char == "F":
+        largest = max(abs(number.real), abs(number.imag))
+        return None if _HOLDS["f"] <= largest < math.inf else int.from_bytes(dtype.type(number).tobytes(), "little")
     holds = _HOLDS.get(char)
     if holds is None:
         bounds = None if char == "?" else np.iinfo(dtype)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from gradlib.backend.copying import PARTS, cast, concatenated, fill, placed, stacked
+from gradlib.backend.copying import PARTS, cast, concatenated, fill, filled, placed, stacked
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
@@ -66,6 +68,18 @@ def test_values_are_copied_into_views(name, dtype):
         VIEWS[name](host)[...] = values
         assert placed(VIEWS[name](target), cupy.asarray(values))
         np.testing.assert_array_equal(target.get(), host)
+
+
+@pytest.mark.nonfinite
+def test_complex_numbers_are_written_as_they_are() -> None:
+    x = cupy.zeros((3, 4), "complex64")
+    for number in (2, True, 0.1, 1 - 0.1j, np.complex64(3j), complex(math.inf, math.nan), -0.0):
+        for part in (x, x[:, ::2]):
+            part[...] = 7
+            assert filled(part, number)
+            np.testing.assert_array_equal(part.get(), np.full(part.shape, number, "complex64"))
+    assert not any(filled(x, number) for number in (1e300, complex(0, 1e39), 10**400, "1"))
+    assert not filled(x.real.copy(), 1j)
 
 
 def test_copies_that_no_kernel_serves_are_left_alone():
