@@ -740,7 +740,7 @@ def _warn_of_scalar() -> None:
     """As torch does: an array of NumPy's that is filled element by element takes numbers, which no gradient follows."""
     warnings.warn(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first. "
-        "What is to be differentiated is not written into an array: collect it in a list and stack that.",
+        "Where its gradient is needed, keep the tensor: a list of tensors that is stacked passes it on, an array that is filled does not.",
         UserWarning,
         stacklevel=3,
     )
