@@ -207,6 +207,23 @@ def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monk
     assert [value._version for value in found[1][0]] == [steps] * len(shapes)
 
 
+@pytest.mark.cuda
+@pytest.mark.host
+def test_a_subclass_that_steps_otherwise_has_no_kernel(monkeypatch):
+    class Ascent(optim.SGD):
+        def _update(self, value, gradient, group):
+            super()._update(value, -gradient, group)
+
+    launches = []
+    monkeypatch.setattr(fused.FAMILY, "launch", lambda *args: launches.append(args))
+    values = [gradlib.zeros(3, device="cuda", requires_grad=True) for _ in range(2)]
+    for value in values:
+        value.grad = gradlib.ones(3, device="cuda")
+    Ascent(values, lr=0.5, foreach=True).step()
+    assert not launches
+    assert [value.tolist() for value in values] == [[0.5] * 3] * 2
+
+
 def test_fused_is_foreach_by_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = []
     step = foreach.step
