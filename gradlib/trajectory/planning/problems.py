@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gradlib.trajectory.planning.robot import Robot
 ROUNDING = 1e-6
 """A start or goal may pass a position limit by this fraction of its range: files hold rounded numbers."""
 _LONGEST = 16 << 20  # letters of a line of a CSV file
+_AT_ONCE = 1 << 14  # rows of a file that is read whole
 Block = tuple[np.ndarray, dict[int, str]]
 """Starts and goals (n, 2 D), and why some rows hold none."""
 
@@ -55,13 +56,14 @@ def read(path: str | Path, robot: Robot, most: int | None = None) -> Problems:
     Raises: InputError for a file that cannot be read, whose columns are not these, or that holds more problems than it may.
     """
     path = Path(path)
-    try:
-        start, goal = _reader(path, {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet})(path, robot, most)
-    except OSError as error:
-        raise InputError(f"cannot read the problems {path}: {error.strerror or error}") from error
-    if len(start) == 0:
+    blocks: list[Block] = []
+    for rows, reasons in _blocks(path, robot, _AT_ONCE, [0.0], most):
+        if reasons:
+            raise InputError(next(iter(reasons.values())))
+        blocks.append((rows, reasons))
+    if not blocks:
         raise InputError(f"{path} holds no problem; it needs at least one row")
-    return judged(start, goal, robot)
+    return _of_rows(_joined(blocks)[0], robot)
 
 
 class Stream:
@@ -97,9 +99,14 @@ class Stream:
             yield self._judged(*_joined(held))
 
     def _judged(self, rows: np.ndarray, reasons: dict[int, str]) -> Problems:
-        d = len(self.robot.joints)
-        found = judged(np.ascontiguousarray(rows[:, :d]), np.ascontiguousarray(rows[:, d:]), self.robot)
+        found = _of_rows(rows, self.robot)
         return Problems(found.start, found.goal, tuple(reasons.get(row, text) for row, text in enumerate(found.reasons)))
+
+
+def _of_rows(rows: np.ndarray, robot: Robot) -> Problems:
+    """The problems that starts and goals side by side are."""
+    d = len(robot.joints)
+    return judged(np.ascontiguousarray(rows[:, :d]), np.ascontiguousarray(rows[:, d:]), robot)
 
 
 def _joined(blocks: list[Block]) -> Block:
@@ -118,18 +125,16 @@ def stream(path: str | Path, robot: Robot, size: int) -> Stream:
         path: the file; robot: whose joints they are for; size: rows that are read at a time.
     Raises: InputError, here or as it is read, for a file that cannot be used.
     """
-    path = Path(path)
-    opened = _reader(path, {".csv": _stream_csv, ".npz": _stream_npz, ".parquet": _stream_parquet})
     place = [0.0]
-    return Stream(_readable(opened(path, robot, size, place), path), robot, lambda: place[0])
+    return Stream(_blocks(Path(path), robot, size, place), robot, lambda: place[0])
 
 
-def _reader(path: Path, readers: dict[str, Any]) -> Any:
-    """The reader for this file's ending."""
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
+def _blocks(path: Path, robot: Robot, size: int, place: list[float], most: int | None = None) -> Iterator[Block]:
+    """The rows of a file, so many at a time, by the reader for its ending; ``place`` is told what part of it has been read."""
+    readers = {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet}
+    if path.suffix.lower() not in readers:
         raise InputError(f"--problems takes a .csv, a .npz or a .parquet file, got {path}")
-    return reader
+    return _readable(readers[path.suffix.lower()](path, robot, size, place, most), path)
 
 
 def _readable(blocks: Iterator[Block], path: Path) -> Iterator[Block]:
@@ -140,13 +145,14 @@ def _readable(blocks: Iterator[Block], path: Path) -> Iterator[Block]:
         raise InputError(f"cannot read the problems {path}: {error.strerror or error}") from error
 
 
-def _stream_csv(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+def _read_csv(path: Path, robot: Robot, size: int, place: list[float], most: int | None) -> Iterator[Block]:
     wanted = [f"{end}_{joint}" for end in ("start", "goal") for joint in robot.joints]
     columns: list[int] = []
     with path.open("rb") as binary, io.TextIOWrapper(binary, newline="", encoding="utf-8-sig") as file:
         length = os.fstat(binary.fileno()).st_size
         values: list[list[float]] = []
         reasons: dict[int, str] = {}
+        count = 0
         try:
             for line, row in enumerate(csv.reader(_lines(file, path)), start=1):
                 if not any(cell.strip() for cell in row):
@@ -161,6 +167,8 @@ def _stream_csv(path: Path, robot: Robot, size: int, place: list[float]) -> Iter
                 except InputError as error:
                     reasons[len(values)] = str(error)
                     values.append([np.nan] * len(wanted))
+                count += 1
+                check_count(count, most, str(path))
                 if len(values) == size:
                     place[0] = binary.tell() / max(length, 1)
                     yield np.array(values, dtype=np.float64)[:, columns], reasons
@@ -174,11 +182,12 @@ def _stream_csv(path: Path, robot: Robot, size: int, place: list[float]) -> Iter
             yield np.array(values, dtype=np.float64)[:, columns], reasons
 
 
-def _stream_npz(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+def _read_npz(path: Path, robot: Robot, size: int, place: list[float], most: int | None) -> Iterator[Block]:
     with _opened_npz(path) as archive:
         with _as_input_errors(path):
-            ends = [_Rows(archive, name, path, robot) for name in ("start", "goal")]
-        _check_lengths(path, *(end.count for end in ends))
+            ends = [_Rows(archive, name, path, robot, most) for name in ("start", "goal")]
+        if ends[0].count != ends[1].count:
+            raise InputError(f"{path}: start has {ends[0].count} rows and goal has {ends[1].count}; each problem needs both")
         for low in range(0, ends[0].count, size):
             with _as_input_errors(path):
                 rows = [end.read(min(size, end.count - low)) for end in ends]
@@ -189,8 +198,8 @@ def _stream_npz(path: Path, robot: Robot, size: int, place: list[float]) -> Iter
 class _Rows:
     """The rows of an array in an NPZ file, read in turn; one in Fortran's order has a reader for each column."""
 
-    def __init__(self, archive: zipfile.ZipFile, name: str, path: Path, robot: Robot) -> None:
-        info, shape, fortran, self.dtype = _array_header(archive, name, path, robot)
+    def __init__(self, archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None) -> None:
+        info, shape, fortran, self.dtype = _array_header(archive, name, path, robot, most)
         self.count, joints = shape
         apart = fortran and joints > 1 and self.count > 1
         self.streams = [archive.open(info) for _ in range(joints if apart else 1)]
@@ -218,7 +227,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
     return found
 
 
-def _stream_parquet(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+def _read_parquet(path: Path, robot: Robot, size: int, place: list[float], most: int | None) -> Iterator[Block]:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -234,19 +243,11 @@ def _stream_parquet(path: Path, robot: Robot, size: int, place: list[float]) -> 
             for batch in file.iter_batches(size, columns=wanted):
                 rows = [batch.column(name).cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False) for name in wanted]
                 read += len(batch)
+                check_count(read, most, str(path))
                 place[0] = read / max(file.metadata.num_rows, 1)
                 yield np.stack(rows, axis=1), {}
     except pa.ArrowException as error:
         raise InputError(f"{path} is not a Parquet file of numbers: {' '.join(str(error).split())[:200]}") from error
-
-
-def _read_parquet(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    blocks: list[Block] = [(np.empty((0, 2 * len(robot.joints))), {})]
-    for block in _stream_parquet(path, robot, 1 << 14, [0.0]):
-        blocks.append(block)
-        check_count(sum(len(rows) for rows, _ in blocks), most, str(path))
-    rows, _ = _joined(blocks)
-    return rows[:, : len(robot.joints)], rows[:, len(robot.joints) :]
 
 
 def sample(count: int, seed: int, robot: Robot) -> Problems:
@@ -256,9 +257,7 @@ def sample(count: int, seed: int, robot: Robot) -> Problems:
         count: how many; seed: the same seed gives the same problems; robot: whose limits.
     Returns: the Problems.
     """
-    ends = drawn(count, np.random.default_rng(seed), robot)
-    d = len(robot.joints)
-    return judged(ends[:, :d], ends[:, d:], robot)
+    return _of_rows(drawn(count, np.random.default_rng(seed), robot), robot)
 
 
 def drawn(count: int, rng: np.random.Generator, robot: Robot) -> np.ndarray:
@@ -273,30 +272,6 @@ def check_count(count: int, most: int | None, what: str) -> None:
     if most is not None and count > most:
         has = f"more memory than this machine has, which is enough for {most}"
         raise InputError(f"{what}: {count} problems need {has}; plan them in smaller parts, as with --chunk 1024")
-
-
-def _read_csv(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    wanted = [f"{end}_{joint}" for end in ("start", "goal") for joint in robot.joints]
-    header: list[str] = []
-    values: list[np.ndarray] = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        try:
-            for line, row in enumerate(csv.reader(_lines(file, path)), start=1):
-                if not any(cell.strip() for cell in row):
-                    continue
-                if header:
-                    values.append(np.array(_numbers(row, header, path, line), dtype=np.float64))
-                    check_count(len(values), most, str(path))
-                else:
-                    header = [name.strip() for name in row]
-                    _check_header(header, wanted, path)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not a CSV file of text: {error}") from error
-    if not header:
-        raise InputError(f"{path} is empty; its first row must name the columns {listed(wanted)}")
-    place = {name: column for column, name in enumerate(header)}
-    found = np.array(values, dtype=np.float64).reshape(-1, len(wanted))[:, [place[name] for name in wanted]]
-    return found[:, : len(robot.joints)], found[:, len(robot.joints) :]
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[str]:
@@ -339,13 +314,6 @@ def _numbers(row: list[str], header: list[str], path: Path, line: int) -> list[f
     return result
 
 
-def _read_npz(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    with _opened_npz(path) as archive, _as_input_errors(path):
-        start, goal = (_read_array(archive, name, path, robot, most) for name in ("start", "goal"))
-    _check_lengths(path, len(start), len(goal))
-    return start.astype(np.float64), goal.astype(np.float64)
-
-
 @contextmanager
 def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
     """An NPZ file that has the arrays start and goal."""
@@ -375,11 +343,6 @@ def _as_input_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is not an NPZ file of numbers; write one with numpy.savez(path, start=..., goal=...)") from error
 
 
-def _check_lengths(path: Path, starts: int, goals: int) -> None:
-    if starts != goals:
-        raise InputError(f"{path}: start has {starts} rows and goal has {goals}; each problem needs both")
-
-
 def _past_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     """The shape, order and dtype of an array, whose numbers are next in the stream."""
     with warnings.catch_warnings():
@@ -390,7 +353,7 @@ def _past_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _array_header(
-    archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None = None
+    archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None
 ) -> tuple[zipfile.ZipInfo, tuple[int, ...], bool, np.dtype]:
     """The place and the layout of an array in an NPZ file, when it is one of those wanted."""
     joints = len(robot.joints)
@@ -404,17 +367,9 @@ def _array_header(
     if dtype.kind not in "iuf":
         raise InputError(f"{path}: {name} must hold real numbers, got dtype {str(dtype)[:80]}")
     check_count(shape[0], most, f"{path}: {name}")
-    if shape[0] * joints * dtype.itemsize > info.file_size:
-        raise ValueError("the file ends before the array does")
+    if not 0 <= shape[0] * joints * dtype.itemsize <= info.file_size:
+        raise ValueError("the file ends before the array does, or its size is none")
     return info, shape, fortran, dtype
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None) -> np.ndarray:
-    """An array of an NPZ file, unpacked only when its header says that it is one of those wanted."""
-    info, *_ = _array_header(archive, name, path, robot, most)
-    with archive.open(info) as stream, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def judged(start: np.ndarray, goal: np.ndarray, robot: Robot) -> Problems:
