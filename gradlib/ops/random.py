@@ -480,7 +480,7 @@ def _memory(target: Tensor) -> Array | None:
 
 def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
     """Write drawn numbers, where they are not yet there; what the tensor depended on before gets a gradient of zero."""
-    if drawn is target._array or _memory(target) is not None:
+    if drawn is target._array or (type(drawn) is not np.ndarray and _memory(target) is not None):
         if drawn is not target._array:
             assign(target._array, ..., drawn)
         (target._version_slot or target.version).bump()

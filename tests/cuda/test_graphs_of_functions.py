@@ -8,6 +8,7 @@ import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.nn import functional as F
 from tests.device import skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -43,6 +44,34 @@ def test_a_graphed_callable_takes_the_place_of_its_function() -> None:
     (g,) = gradlib.autograd.grad(graphed(*args)["loss"] ** 2, [args[0]], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         g.sum().backward()
+
+
+def regular(x: gradlib.Tensor) -> gradlib.Tensor:
+    return x[:3] + 5 * gradlib.eye(3, device="cuda")
+
+
+LABELS, PLACES = [0, 2, 1, 2], [0.0, 0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n, p: F.cross_entropy(x, n, p + 1, label_smoothing=0.1), lambda x, n, p: F.cross_entropy(x, x.detach().softmax(1)),
+        lambda x, n, p: gradlib.trapezoid(x, p).sum(), lambda x, n, p: x.norm(3, -1).sum() + x.norm(float("inf"), 0).sum(),
+        lambda x, n, p: gradlib.linalg.matrix_norm(x, 1), lambda x, n, p: gradlib.linalg.solve(regular(x), p).sum(),
+        lambda x, n, p: gradlib.linalg.slogdet(regular(x)).logabsdet, lambda x, n, p: gradlib.linalg.inv(regular(x)).sum(),
+        lambda x, n, p: gradlib.linalg.solve_triangular(regular(x), p[:, None], upper=True).sum(),
+        lambda x, n, p: F.huber_loss(x, x.detach() * 2, reduction="none").sum() + x.softmax(-1, dtype=gradlib.float64).square().sum(),
+    ],
+)  # fmt: skip
+def test_operations_of_one_launch_are_captured_with_their_gradients(function: Any) -> None:
+    n, p = gradlib.tensor(LABELS, device="cuda"), gradlib.tensor(PLACES, device="cuda")
+    graphed = cuda.make_graphed_callables(lambda x: function(x, n, p), (drawn(4, 3, grad=True),))
+    for _ in range(2):
+        x = drawn(4, 3, grad=True)
+        made, expected = graphed(x), function(x, n, p)
+        assert gradlib.equal(made, expected)
+        assert gradlib.equal(gradlib.autograd.grad(made, x)[0], gradlib.autograd.grad(expected, x)[0])
 
 
 def test_several_callables_share_a_pool_and_parameters_get_gradients() -> None:

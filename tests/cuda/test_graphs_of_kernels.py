@@ -161,11 +161,15 @@ def test_draws_have_the_moments_of_their_distribution(dtype: Any) -> None:
 
 
 def test_each_replay_draws_new_numbers_which_are_those_of_the_eager_run() -> None:
-    own = gradlib.Generator("cuda")
+    own, kept = gradlib.Generator("cuda"), gradlib.zeros(4, device="cuda")
 
     def draw() -> list[gradlib.Tensor]:
         x = gradlib.randn(5, device="cuda")
-        return [x * 2, gradlib.rand(3, device="cuda", generator=own), gradlib.randint(0, 10, (4,), device="cuda"), x.bernoulli(0.5)]
+        made = [x * 2, gradlib.rand(3, device="cuda", generator=own), gradlib.randint(0, 10, (4,), device="cuda"), x.bernoulli(0.5)]
+        made += [gradlib.rand(6, device="cuda", dtype=gradlib.float16), gradlib.randperm(7, device="cuda"), dropout(x)]
+        made += [x.abs().multinomial(3), x.abs().multinomial(3, True), x.sigmoid().bernoulli(), kept.uniform_(-1, 1).clone()]
+        made += [kept.normal_(1, 2).clone(), kept.exponential_(generator=own).clone(), kept.bernoulli_(0.3).clone()]
+        return [*made, kept.cauchy_().clone()]
 
     draw()
     g = cuda.CUDAGraph()
