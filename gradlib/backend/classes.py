@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for the loss of classes, ``nll_loss`` of a few rows of scores, and for its gradient.
+"""Kernels of gradlib's own for the loss of classes, ``nll_loss`` of a few rows of scores, also of smoothed labels, and for its gradient.
 
 As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
