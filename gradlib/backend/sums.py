@@ -15,7 +15,7 @@ SHORT = 128
 """The most numbers that BLAS adds up as exactly as NumPy, whose pairwise sums begin with as many."""
 LEAST = 1024
 """The fewest elements for which `sums` is worth its questions."""
-LEAST_ALONE = 1 << 16
+LEAST_ALONE = 1 << 15
 """The same of a line that is not one of many."""
 
 _LONG = 1024  # numbers in one product
@@ -65,7 +65,7 @@ def sums(array: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray | 
             return _of_lines(array.reshape(-1, size)).reshape(shape[:begin])
         return None if end - begin == 1 else np.add.reduce(array.reshape(-1, size), axis=1).reshape(shape[:begin])  # in pairs
     width = math.prod(shape[end:])
-    if begin or (width >= _WIDTH and array.dtype.char == "d"):
+    if begin:
         return None
     lines = array.reshape(-1, width)
     return (_of_columns(lines) if width >= _WIDTH else _of_narrow(lines)).reshape(shape[end:])
@@ -111,11 +111,21 @@ def _of_narrow(lines: np.ndarray) -> np.ndarray:
 
 
 def line_products(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """Sums of ``a * b`` over the last dimension of arrays of one shape and dtype; None for lines too long for one product."""
+    """Sums of ``a * b`` over the last dimension of arrays of one shape and dtype; None for lines too long for one product and with gaps."""
     size = a.shape[-1]
     if size > _LONG:
-        return None
+        return _of_long_products(a, b) if a.flags.c_contiguous and b.flags.c_contiguous and a.size >= LEAST_ALONE else None
     return row_sums(a * b) if 2 * size < SHORT and a.size >= LEAST else np.vecdot(a, b)  # which takes its time for each line
+
+
+def _of_long_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The same of long lines, piece by piece."""
+    size = a.shape[-1]
+    rest, lines = size % _PIECE, (a.reshape(-1, size), b.reshape(-1, size))
+    made: np.ndarray = np.add.reduce(np.vecdot(*[x[:, : size - rest].reshape(len(x), -1, _PIECE) for x in lines]), axis=1)
+    if rest:
+        made += np.vecdot(*[x[:, size - rest :] for x in lines])
+    return made.reshape(a.shape[:-1])
 
 
 def square_sum(line: np.ndarray) -> np.ndarray:

@@ -47,20 +47,13 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
     if xp is np and axis is None and not keepdim and input.size <= _PLACED and input.dtype.kind in "fiub":
         place = input.argmax() if name == "max" else input.argmin()
         return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
-    if xp is np and axis == input.ndim - 1 and _has_places(input):
+    if xp is np and axis == input.ndim - 1 and _LINES * input.shape[-1] <= input.size <= _PLACED and input.flags.c_contiguous:
         places = input.argmax(axis, keepdims=keepdim) if name == "max" else input.argmin(axis, keepdims=keepdim)
-        places += (_begins if input.size <= _PLACED else _begins.__wrapped__)(input.shape, places.shape)
-        return input.reshape(-1).take(places)
+        places += _begins(input.shape, places.shape)
+        return input.reshape(-1)[places]
     if xp is np:
         return reduced(np.maximum if name == "max" else np.minimum, input, axis, keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
-
-
-def _has_places(input: Any) -> bool:
-    """Whether the extremes of lines along the last dimension are read from their places."""
-    width, size = input.shape[-1], input.size
-    is_quicker = size <= _PLACED or _SHORT < width <= _LONG  # shorter lines of large arrays are reduced side by side
-    return is_quicker and _LINES * width <= size and input.dtype.kind in "fiub" and input.flags.c_contiguous
 
 
 @functools.lru_cache(maxsize=16)
@@ -70,7 +63,6 @@ def _begins(shape: tuple[int, ...], left: tuple[int, ...]) -> Any:
 
 
 _PLACED = 1 << 15  # elements up to which it takes less time to find the place
-_SHORT, _LONG = 32, 1000  # elements of a line of large arrays for which that is true, too
 _LINES = 100  # of which, and of more, the same is true; fewer, and so longer, ones take no longer either way
 
 

@@ -15,7 +15,7 @@ from gradlib.backend.lines import accumulated, counted, first_extremes, has_shor
 pytestmark = pytest.mark.host
 
 SHAPES = [(700, 3), (20_000, 2), (300, 10), (3000, 32), (600, 33), (40, 30, 5), (3, 900), (300, 4, 300), (257, 4)]
-SHAPES += [(1, 600), (600, 1), (0, 5)]
+SHAPES += [(1, 600), (600, 1), (0, 5), (500, 64), (110, 900), (90, 64)]
 
 
 def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
