@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, formulas
+from gradlib.backend import dtype as dtypes, formulas, small_products
 from gradlib.backend.array import SMALL, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
@@ -72,6 +72,8 @@ def rows(x: Any) -> Any:
 
 def multiply_stacks(a: Any, b: Any) -> Any:
     """a @ b; by the operation where the operator of CuPy's arrays may not know their dtype, which is no built-in one, or is refused."""
+    if type(a) is type(b) is np.ndarray and a.ndim > 2 and a.dtype.kind != "V":
+        return multiplied(np, a, b)
     return matmul(a, b) if a.dtype.kind == "V" or capturing.capture is not None else a @ b
 
 
@@ -130,6 +132,10 @@ def multiplied(xp: Any, input: Any, other: Any) -> Any:
         small = 0 < input.ndim < 3 and input.size <= SMALL and type(other) is np.ndarray and 0 < other.ndim < 3
         if small and input.dtype.char in "fdFD" and input.size != 1 != other.size:  # there a single 0 makes 0 of an infinity too
             return input.dot(other)  # the same product, of which the call takes half as long
+        if type(input) is type(other) is np.ndarray and 2 < input.ndim == other.ndim and input.size >= small_products.LEAST:
+            made = small_products.multiplied(input, other)
+            if made is not None:
+                return made
         return np.matmul(input, other)
     if capturing.capture is not None and input.dtype.kind in "fcV":
         return kernels.product(input, other)  # CuPy refuses cuBLAS within a capture

@@ -89,6 +89,7 @@ def _by_rows(name: str, input: Any, from_end: bool = False) -> Any:
 
 
 _SOME, _LARGE = 1 << 11, 1 << 16
+_SHORT = 8  # elements of a line, of which the runs of one index are no fewer than half
 
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ Cummin = namedtuple("Cummin", ["values", "indices"])
 
 def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """Each output's gradient goes to the element that was the extreme there."""
-    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME:
+    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME and indices.shape[dim] > _SHORT:
         if dim in (-1, indices.ndim - 1):
             return _added_by_runs(g[0], indices)
         if indices.ndim == 2:

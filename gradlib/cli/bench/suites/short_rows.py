@@ -49,9 +49,9 @@ def with_matrix(rng: Rng, shape: Any) -> list[Any]:
     return [rng.standard_normal(shape), rng.standard_normal((shape[1], shape[1]))]
 
 
-def with_matrices(rng: Rng, shape: Any) -> list[Any]:
-    """A matrix for each row, which is a column to `matmul`."""
-    return [rng.standard_normal((*shape, shape[1])), rng.standard_normal((*shape, 1))]
+def with_matrices(rng: Rng, shape: Any, columns: int = 1) -> list[Any]:
+    """A matrix for each row, which is a column to `matmul`; or another matrix."""
+    return [rng.standard_normal((*shape, shape[1])), rng.standard_normal((*shape, columns))]
 
 
 def gathered(rng: Rng, shape: Any) -> list[Any]:
@@ -128,6 +128,7 @@ def of_points() -> Iterator[Entry]:
     yield Entry("vecdot", partial(normal, count=2), lambda m, a, b: m.linalg.vecdot(a, b), lambda m, a, b: m.vecdot(a, b))
     yield alike("matmul", with_matrix, lambda m, x, w: x @ w)
     yield alike("matmul of each row", with_matrices, lambda m, w, x: w @ x)
+    yield Entry("matmul of rotations", partial(with_matrices, columns=3), lambda m, w, x: w @ x, lambda m, w, x: w @ x)
     yield method("normalized", normal, lambda x: x / x.norm(dim=1, keepdim=True), array=lambda m, x: x / m.linalg.norm(x, axis=1)[:, None])
 
 
