@@ -29,10 +29,10 @@ LEAST = 1 << 10
 
 def has_columns(array: Array) -> bool:
     """Whether a NumPy array is one of many rows of a few elements."""
-    if array.size < LEAST or array.ndim < 2:
+    shape = array.shape
+    if len(shape) < 2 or not 0 < shape[-1] <= WIDTH:  # first what most arrays have not
         return False
-    width = array.shape[-1]
-    return 0 < width <= WIDTH and width * array.itemsize <= _BYTES and array.size >= width * LEAST
+    return shape[-1] * array.itemsize <= _BYTES and array.size >= shape[-1] * LEAST
 
 
 def _matrix(array: Array) -> Array | None:
@@ -74,7 +74,7 @@ def row_major_copied(array: Array) -> Array:
 def joined(arrays: Sequence[Any], axis: int) -> Array:
     """``np.concatenate(arrays, axis)``, of arrays; ``axis`` counts from the first dimension."""
     first, width = arrays[0], 0
-    if first.size < LEAST or axis != first.ndim - 1:
+    if axis != first.ndim - 1 or not has_columns(first):
         return np.concatenate(arrays, axis)
     for each in arrays:
         if each.dtype is not first.dtype or each.shape[:-1] != first.shape[:-1] or not has_columns(each):

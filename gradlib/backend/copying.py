@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, assign, cupy
-from gradlib.backend.columns import LEAST, joined
+from gradlib.backend.columns import has_columns, joined
 from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.vectorised.half import cast_half
@@ -192,7 +192,7 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
             return np.array(arrays)
         if axis == 0 and shape:
             return np.concatenate(arrays).reshape(len(arrays), *shape)
-        if axis == len(shape) - 1 and arrays[0].size >= LEAST:
+        if axis == len(shape) - 1 and has_columns(arrays[0]):
             return joined(arrays, axis).reshape(*shape[:axis], len(arrays), shape[-1])
         deeper = (slice(None),) * axis + (None,)
         return np.concatenate([x[deeper] for x in arrays], axis)

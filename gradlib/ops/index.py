@@ -29,7 +29,7 @@ from gradlib.backend.array import (
     row_major,
     row_major_copy,
 )
-from gradlib.backend.columns import LEAST, write as write_rows
+from gradlib.backend.columns import LEAST, has_columns, write as write_rows
 from gradlib.backend.copying import fill, filled, placed
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
@@ -78,7 +78,7 @@ _SLICE: Op = slice_op.op  # type: ignore[attr-defined]
 def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_op``."""
     result = xp.zeros(shape, input.dtype)
-    if xp is np and input.size >= LEAST:
+    if input.size >= LEAST and xp is np and has_columns(input):
         write_rows(result[index], input)
     elif xp is np or not (moved(region := _sliced(result, index), input) or placed(region, input)):
         result[index] = input

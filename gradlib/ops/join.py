@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace, row_major, rows
-from gradlib.backend.columns import joined
+from gradlib.backend.columns import LEAST, has_columns, joined
 from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -69,7 +69,11 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
         first = next((x for x in tensors if x.shape != (0,)), first)
     at = dim if type(dim) is int and 0 <= dim < first.ndim else wrap_dim(dim, first.ndim)
     try:
-        made = joined(tensors, at) if xp is np else concatenated(xp, tensors, at)
+        if xp is np:
+            join = joined if first.size >= LEAST and has_columns(first) else np.concatenate
+            made = join(tensors, at)
+        else:
+            made = concatenated(xp, tensors, at)
         return made if made.flags.c_contiguous else row_major(made)
     except (ValueError, TypeError):  # CuPy's for what has no dimensions
         parts = [x for x in tensors if not _is_nothing(x.shape)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, moments
 from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
-from gradlib.backend.columns import write
+from gradlib.backend.columns import LEAST, has_columns, write
 from gradlib.backend.copying import placed
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.scatter import scatter_add
@@ -196,9 +196,9 @@ def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) ->
     result = xp.full(shape, dtypes.fitted(value, input.dtype), input.dtype) if value else xp.zeros(shape, input.dtype)
     if result.size:
         kept = input[source]
-        if xp is np:
+        if kept.size >= LEAST and xp is np and has_columns(kept):
             write(result[into], kept)
-        elif not placed(result[into], kept):
+        elif xp is np or not placed(result[into], kept):
             result[into] = kept
     return result
 

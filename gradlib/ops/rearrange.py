@@ -11,7 +11,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
-from gradlib.backend.columns import copied, joined
+from gradlib.backend.columns import LEAST, copied, has_columns, joined
 from gradlib.backend.matrices import part_of_matrices
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, public, publish
@@ -165,7 +165,7 @@ def flip(xp: Namespace, input: Any, dims: Any) -> Any:
     order = [WHOLE] * input.ndim
     for dim in chosen:
         order[dim] = _BACKWARDS
-    return copied(input[tuple(order)])
+    return (copied if input.size >= LEAST and xp is np and has_columns(input) else copy)(input[tuple(order)])
 
 
 _BACKWARDS = slice(None, None, -1)
@@ -207,7 +207,8 @@ def _rolled(input: Any, shift: int, dim: int) -> Any:
     """``numpy.roll`` along one dimension, in a third of its time."""
     before, size = (slice(None),) * dim, input.shape[dim]
     cut = size - shift % size if size else 0
-    return joined((input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]), dim)
+    parts = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
+    return joined(parts, dim) if input.size >= LEAST and has_columns(parts[0]) else np.concatenate(parts, dim)
 
 
 @op("linear", complex="explicit", input=lambda g, k, dims: rot90(g, -k, dims))

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, cupy, has_nan, row_major, running_fold
-from gradlib.backend.columns import has_columns, row_major_copied, subtract, write
+from gradlib.backend.columns import LEAST, has_columns, row_major_copied, subtract, write
 from gradlib.backend.flat_index import positions
 from gradlib.backend.integrals import integral
 from gradlib.backend.kernel_text import CTYPES
@@ -361,7 +361,7 @@ def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
     whole = (slice(None),) * dim
     differ: Any = xp.not_equal if input.dtype.kind == "b" else xp.subtract
     given = input[(*whole, slice(1, None))], input[(*whole, slice(0, -1))]
-    if dim == input.ndim - 1 and xp is np and differ is np.subtract and has_columns(given[0]):
+    if input.size >= LEAST and xp is np and dim == input.ndim - 1 and has_columns(given[0]) and differ is np.subtract:
         made = np.empty(given[0].shape, input.dtype)
         subtract(*given, made)
         return made
@@ -374,15 +374,15 @@ def diff_backward(xp: Namespace, input: Any, dim: int) -> Any:
     shape, whole = list(input.shape), (slice(None),) * dim
     shape[dim] += 1
     made = xp.empty(shape, input.dtype)
-    behind, rest = made[(*whole, slice(1, None))], made[(*whole, slice(0, -1))]
-    if xp is np and dim == input.ndim - 1:
-        write(behind, input)
-    else:
-        behind[...] = input
-    made[(*whole, 0)] = 0
-    if xp is np and dim == input.ndim - 1 and has_columns(input):
+    rest = made[(*whole, slice(0, -1))]
+    if input.size >= LEAST and xp is np and dim == input.ndim - 1 and has_columns(input):
+        write(made[..., 1:], input)
+        made[..., 0] = 0
         subtract(rest, input, rest)
-    elif has_rows(input):
+        return made
+    made[(*whole, slice(1, None))] = input
+    made[(*whole, 0)] = 0
+    if has_rows(input):
         by_rows(np.subtract, rest, input, rest)
     else:
         rest -= input
