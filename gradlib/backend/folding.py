@@ -89,7 +89,8 @@ _EACH_MET = """    for (unsigned k = 0; o < lines.outer && j < lines.inner && k 
 
 
 def source(char: str, places: str) -> str:
-    """The kernels for elements of a dtype and places of one: those of `_FOLDS`, and of floats each of `_SLOPES` for both of `_OF`.
+    """The kernels for elements of a dtype and places of one: those of `_FOLDS`, of which complex numbers have no extremes, and of floats
+    each of `_SLOPES` for both of `_OF`.
 
     There are ``outer x count x inner`` places and values; x has ``adim`` elements in a line, and ``wide`` lines for ``inner``, of which
     the last meet nothing, as do those after the first ``outer``. ``own``: whether the element itself takes part. ``one``: g, the gradient

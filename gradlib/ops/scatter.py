@@ -36,14 +36,14 @@ def _scattered(operation: Any, name: str, input: Any, dim: int, index: Any, src:
     dim = wrap_dim(dim, ndim)
     index = along(name, input, dim, index)
     src = values_for(name, src, input)
-    src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index)
+    src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index, operation is reduced_at)
     if ndim:
         return operation(input, src, index, dim, *more)
     return without_dimensions(operation(input.reshape((1,)), src, index, dim, *more))
 
 
-def _cropped(name: str, src: Any, index: Any) -> Any:
-    """The leading part of src of index's shape; what has no dimensions as it is."""
+def _cropped(name: str, src: Any, index: Any, kept: bool) -> Any:
+    """The leading part of src of index's shape; what has no dimensions as it is. ``kept``: for backward, where writes to it are noticed."""
     given = src._array if type(src) is Tensor else raw(src)
     have, want = given.shape, index._array.shape if type(index) is Tensor else raw(index).shape
     if have == want or (not have and (given is src or len(want) < 2)):
@@ -52,6 +52,8 @@ def _cropped(name: str, src: Any, index: Any) -> Any:
         raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(want)} and {list(have)}")
     if any(map(operator.gt, want, have)):
         raise RuntimeError(f"{name}: expected index {list(want)} to be no larger than src {list(have)}")
+    if type(src) is Tensor and src._node is None and not kept and not global_state.active:
+        return given[tuple(map(slice, want))]
     return slice_op(src, (*map(slice, want), ...))
 
 

@@ -123,6 +123,7 @@ PLACES: dict[str, Callable[..., Any]] = {
     "scatter_": lambda z, p, d, **_: z.scatter_(1, p, d), "scatter_, number": lambda z, p, **_: z.scatter_(1, p, 2.0),
     "scatter_add": lambda x, p, s, **_: x.scatter_add(1, p, s), "scatter_add_": lambda z, p, d, **_: z.scatter_add_(1, p, d),
     "scatter, part": lambda x, q, y, **_: x.scatter(0, q, y), "scatter_add, part": lambda x, q, y, **_: x.scatter_add(0, q, y),
+    "scatter, part that is recorded": lambda x, q, y, **_: y.scatter(0, q, x),
     "scatter, product": lambda x, p, s, **_: x.scatter(1, p, s, reduce="multiply"),
     "scatter_, product": lambda z, p, d, **_: z.scatter_(1, p, d, reduce="multiply"),
     **{
