@@ -12,9 +12,8 @@ from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
 from gradlib.backend.reducing import largest
-from gradlib.core.batched import Batched
 from gradlib.core.compile import named
-from gradlib.core.modes import global_state
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
@@ -225,7 +224,7 @@ def cross_entropy(
     scores = log_softmax(input, dim)
     if not label_smoothing:
         return nll_loss_op(scores, target, weight, ignore_index, reduction)
-    if type(scores) is Tensor and type(scores._array) is not np.ndarray and Batched not in (type(target), type(weight)):
+    if type(scores) is Tensor and type(scores._array) is not np.ndarray and not (global_state.active and thread_state.interpreters):
         return _of_smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
     return _smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -382,8 +381,8 @@ _of_shares = named(loss_of_shares, "cross_entropy")
 
 
 def _are_plain_on_device(scores: Any, target: Any) -> bool:
-    """Whether these are Tensors on a device, of one dtype and not empty: the loss of them is one operation."""
-    if type(scores) is not Tensor or type(target) is not Tensor:
+    """Whether these are Tensors on a device, of one dtype and not empty, and no transform is active: the loss of them is one operation."""
+    if type(scores) is not Tensor or type(target) is not Tensor or (global_state.active and thread_state.interpreters):
         return False
     a, b = scores._array, target._array
     return type(a) is type(b) is not np.ndarray and a.dtype is b.dtype and a.size > 0

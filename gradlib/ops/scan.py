@@ -21,6 +21,7 @@ from gradlib.backend.lines import STEPS, accumulated
 from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.compile import named
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import WHOLE, wrap_dim
@@ -500,8 +501,11 @@ _between = named(integral_at, "trapezoid")
 
 
 def _are_floats_on_device(y: Any, x: Any, dim: int) -> bool:
-    """Whether these are Tensors of floats on a device, of one dtype, with as many places as samples: their integral is one operation."""
-    if type(y) is not Tensor or type(x) is not Tensor:
+    """Whether these are Tensors of floats on a device, of one dtype, with as many places as samples: their integral is one operation.
+
+    Not where a transform is active, whose batching rules are of the steps.
+    """
+    if type(y) is not Tensor or type(x) is not Tensor or (global_state.active and thread_state.interpreters):
         return False
     a, b = y._array, x._array
     if type(a) is np.ndarray or type(b) is not type(a) or a.dtype is not b.dtype or a.dtype.char not in CTYPES:

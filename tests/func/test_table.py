@@ -94,6 +94,10 @@ def test_what_depends_on_values_is_refused(name: str) -> None:
 
 WITHOUT_RULE = {
     "_drawn_for",  # records what was drawn, where no transform is active
+    "from_smoothed",
+    "integral_at",
+    "loss_of_shares",
+    "smoothed_loss",  # for a device, where none is active: else there are the steps
     "trajectory_keep_gradient",  # fills a buffer of the user's, which holds one row
 }
 
