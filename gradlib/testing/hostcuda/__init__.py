@@ -1,9 +1,9 @@
 """A CUDA driver on the CPU, beneath the unmodified CuPy wheel: programs for GPUs are tested where there is none.
 
-pytest -p gradlib.testing.hostcuda          # every `import cupy` of the run is the real CuPy on it; a test with a hazard fails
+    pytest -p gradlib.testing.hostcuda          # every `import cupy` of the run is the real CuPy on it; a test with a hazard fails
 
-from gradlib.testing import hostcuda
-hostcuda.activate()                         # in a script, before CuPy is imported
+    from gradlib.testing import hostcuda
+    hostcuda.activate()                         # in a script, before CuPy is imported
 """
 
 from __future__ import annotations
