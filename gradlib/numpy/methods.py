@@ -17,7 +17,7 @@ from gradlib.numpy.operands import (
     cast,
     first_tensor,
     flat,
-    floating,
+    held,
     sizes_with,
     tensor_of,
     value_of,
@@ -53,27 +53,52 @@ def reduce(
 ) -> Tensor:  # fmt: skip
     """``ufunc.reduce``: the elements along axes taken together, by their own operation where there is one."""
     x = tensor_of(array)
+    name = f"numpy.{ufunc.__name__}.reduce"
+    if ufunc in (np.logical_and, np.logical_or):
+        found = _REDUCE[ufunc](x, axis=axis, keepdims=keepdims, where=where)
+        return written(found if initial is None else ufuncs.call(ufunc, tensor_of(initial, x), found), out, name)
     if ufunc in _REDUCE:
-        options: Named = {"axis": axis, "keepdims": keepdims, "where": where, "out": out}
-        if ufunc not in (np.logical_and, np.logical_or):
-            options["dtype"] = dtype
-            options |= {} if initial is None else {"initial": initial}
-        return _REDUCE[ufunc](x, **options)
+        options: Named = {"axis": axis, "keepdims": keepdims, "where": where, "out": out, "dtype": dtype}
+        return _REDUCE[ufunc](x, **options | ({} if initial is None else {"initial": initial}))
     if where is not True:
-        raise TypeError(f"numpy.{ufunc.__name__}.reduce does not take where= for a Tensor; numpy.add.reduce and numpy.multiply.reduce do")
-    x = floating(x) if ufunc is np.logaddexp and dtype is None else cast(x, dtype)
-    for along in sorted(axes_of(axis, x.ndim), reverse=True):
-        x = softmax.logsumexp(x, along, True) if ufunc is np.logaddexp and x.shape[along] else _folded(ufunc, x, along)
-    if initial is not None:
-        x = ufuncs.call(ufunc, tensor_of(initial, x), x)
-    axes = axes_of(axis, tensor_of(array).ndim)
-    return written(x if keepdims else x.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes)), out, f"numpy.{ufunc.__name__}")
+        raise TypeError(f"{name} does not take where= for a Tensor; numpy.add.reduce and numpy.multiply.reduce do")
+    axes = axes_of(axis, x.ndim)
+    x = _to_loop(ufunc, x, dtype)
+    if initial is None and ufunc in (np.hypot, np.gcd):
+        initial = ufunc.identity  # with which NumPy begins; here it matters, to a negative number
+    first = None if initial is None else tensor_of(initial, x, x.dtype)
+    for along in sorted(axes, reverse=True):
+        begin = first if along == min(axes) else None  # of several axes the order does not matter, else NumPy refuses
+        if ufunc is np.logaddexp and x.shape[along]:
+            x = softmax.logsumexp(x, along, True)
+            x = x if begin is None else ufuncs.call(ufunc, begin, x)
+        else:
+            x = _folded(ufunc, x, along, begin)
+    if not axes and first is not None:
+        x = ufuncs.call(ufunc, first, x)
+    return written(x if keepdims else x.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes)), out, name)
 
 
-def _folded(ufunc: Any, x: Tensor, along: int) -> Tensor:
+def _to_loop(ufunc: Any, x: Tensor, dtype: Any) -> Tensor:
+    """The elements in the dtype in which NumPy takes them together, which is that of the result."""
+    if dtype is None and ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
+        dtype = np.int64
+    if dtype is None:
+        try:
+            dtype, other, _ = map(held, ufunc.resolve_dtypes((None, x.dtype, None), reduction=True))
+        except TypeError:  # a dtype that NumPy's loops do not know
+            return x
+        if dtype != other:  # ldexp, whose call finds the dtypes
+            return x
+    return cast(x, dtype)
+
+
+def _folded(ufunc: Any, x: Tensor, along: int, begin: Any = None) -> Tensor:
     """One element after the other."""
     parts = list(x.unbind(along))
-    if not parts:
+    if begin is not None:
+        parts.insert(0, begin.expand(tuple(n for i, n in enumerate(x.shape) if i != along)))
+    elif not parts:
         if ufunc.identity is None:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         return x.new_full(sizes_with(x, along, 1), ufunc.identity)
@@ -85,13 +110,7 @@ def _folded(ufunc: Any, x: Tensor, along: int) -> Tensor:
 
 def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Tensor:
     """``ufunc.accumulate``: the reductions of all beginnings."""
-    x = tensor_of(array)
-    if dtype is not None:
-        x = cast(x, dtype)
-    elif ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
-        x = x.to(np.int64)
-    elif ufunc is np.logaddexp:
-        x = floating(x)
+    x = _to_loop(ufunc, tensor_of(array), dtype)
     along = axis_of(axis, x.ndim)
     if ufunc in _ACCUMULATE:
         return written(_ACCUMULATE[ufunc](x, along), out, f"numpy.{ufunc.__name__}.accumulate")
@@ -104,12 +123,17 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None, out: An
 def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Tensor:
     """``ufunc.reduceat``: the reductions of slices between these places; of one element where the next place is no further."""
     x, along = flat(tensor_of(array, first_tensor(indices)), axis)
+    x = _to_loop(ufunc, x, dtype)
     starts = [int(i) for i in np.asarray(value_of(indices)).ravel()]
-    parts = [
-        reduce(ufunc, x[along_axis(along, slice(a, b))], along, dtype) if a < b else x[along_axis(along, a)]
-        for a, b in zip(starts, [*starts[1:], x.shape[along]], strict=True)
-    ]
-    return written(join.stack(parts, along), out, f"numpy.{ufunc.__name__}.reduceat")
+    for place in starts:
+        if not 0 <= place < x.shape[along]:
+            raise IndexError(f"index {place} out-of-bounds in {ufunc.__name__}.reduceat [0, {x.shape[along]})")
+    parts = []
+    for a, b in zip(starts, [*starts[1:], x.shape[along]], strict=False):
+        part = x[along_axis(along, slice(a, b))] if a < b else x[along_axis(along, slice(a, a + 1))]
+        parts.append(reduce(ufunc, part, along, x.dtype, keepdims=True) if ufunc in _REDUCE else _folded(ufunc, part, along))
+    found = join.cat(parts, along) if parts else x[along_axis(along, slice(0, 0))]
+    return written(found, out, f"numpy.{ufunc.__name__}.reduceat")
 
 
 def outer(ufunc: Any, a: Any, b: Any, **kwargs: Any) -> Any:

@@ -111,7 +111,12 @@ def _tamed(function: Any, x: Any, where: Tensor) -> Any:
 
 
 def _where(where: Tensor, result: Any, out: Any, like: Any) -> Any:
-    return select.where(where, result, result.new_zeros(()) if out is None else cast(tensor_of(out, like), result.dtype))
+    if out is None:
+        return select.where(where, result, result.new_zeros(()))
+    kept = tensor_of(out, like)
+    if np.can_cast(result.dtype, kept.dtype, casting="same_kind"):  # what `written` refuses else
+        result = cast(result, kept.dtype)
+    return select.where(where, result, cast(kept, result.dtype))
 
 
 def loop(

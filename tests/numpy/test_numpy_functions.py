@@ -251,3 +251,38 @@ def test_the_orders_of_elements_are_numpys() -> None:
     for call in (np.ravel, lambda x, order: np.reshape(x, -1, order), lambda x, order: np.reshape(x, -1, "K")):
         with pytest.raises(ValueError, match="order"):
             call(x, "Q")
+
+
+@pytest.mark.host
+def test_what_is_not_computed_into_out_stays_as_it_was() -> None:
+    """Also where out's dtype holds more than the result's: fractions were lost."""
+    n, kept, where = np.array([-3, 2, 0]), np.array([0.25, 1.5, -2.75]), np.array([True, False, False])
+    for call in (np.sign, np.negative, lambda x, **to: np.greater(x, 1, **to), lambda x, **to: np.fmin(x, x, **to)):
+        out = gradlib.tensor(kept)
+        call(gradlib.tensor(n), out=out, where=where)
+        np.testing.assert_array_equal(host(out), call(n, out=kept.copy(), where=where))
+
+
+@pytest.mark.host
+def test_reductions_by_any_ufunc_begin_and_end_as_numpys() -> None:
+    """With ``initial`` before the first element, in the dtype of the ufunc's loop, also of one element or of no place."""
+    a, n = np.array([[1.5, -2.0, 4.0], [3.0, 0.5, -1.0]]), np.array([[3, 0, 4], [2, 1, 5]])
+    for ufunc, x, options in [
+        (np.subtract, a, {"axis": 1, "initial": 10}), (np.fmod, a, {"axis": 1, "initial": 7.0, "keepdims": True}),
+        (np.divide, a, {"axis": 0}),
+        (np.subtract, a[:, :0], {"axis": 1, "initial": 2.0}), (np.hypot, a[:, :1] * -1, {"axis": 1}), (np.hypot, n[:1], {"axis": 0}),
+        (np.logical_and, n, {"axis": 1, "initial": False}), (np.logical_or, n, {"initial": True}), (np.logical_xor, n, {"axis": 1}),
+        (np.gcd, -n[:1], {"axis": 0}), (np.copysign, n, {"axis": 1}), (np.heaviside, a.astype("float32"), {"initial": 1.5}),
+        (np.hypot, a, {"axis": ()}),
+    ]:  # fmt: skip
+        found, right = ufunc.reduce(gradlib.tensor(x), **options), np.asarray(ufunc.reduce(x, **options))
+        assert found.dtype == right.dtype, ufunc
+        np.testing.assert_allclose(host(found), right, rtol=1e-6)
+    for ufunc in (np.logical_or, np.logical_xor, np.copysign, np.subtract, np.add, np.hypot):
+        for method in (lambda u, x: u.accumulate(x, axis=1), lambda u, x: u.reduceat(x, [0, 2], 1), lambda u, x: u.reduceat(x, [], 0)):
+            found, right = method(ufunc, gradlib.tensor(n)), method(ufunc, n)
+            assert found.dtype == right.dtype, ufunc
+            np.testing.assert_allclose(host(found), right)
+    for place in (-1, 3):
+        with pytest.raises(IndexError, match="out-of-bounds"):
+            np.add.reduceat(gradlib.tensor(n), [0, place], axis=1)
