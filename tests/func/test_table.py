@@ -13,7 +13,7 @@ from gradlib.core.op import REGISTRY
 from gradlib.func import vmap
 from gradlib.func.rules import rule_of
 from tests.ops.case import Case, as_tensors, results
-from tests.ops.test_table import CASES
+from tests.ops.test_table import CASES, WHERE_NO_TRANSFORM_IS_ACTIVE
 from tests.values import host
 
 SIZE = 3
@@ -93,11 +93,7 @@ def test_what_depends_on_values_is_refused(name: str) -> None:
 
 
 WITHOUT_RULE = {
-    "_drawn_for",  # records what was drawn, where no transform is active
-    "from_smoothed",
-    "integral_at",
-    "loss_of_shares",
-    "smoothed_loss",  # for a device, where none is active: else there are the steps
+    *WHERE_NO_TRANSFORM_IS_ACTIVE,  # elsewhere there are their steps
     "trajectory_keep_gradient",  # fills a buffer of the user's, which holds one row
 }
 
