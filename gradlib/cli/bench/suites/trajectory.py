@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from gradlib import trajectory
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
-from gradlib.trajectory import compiled
+from gradlib.trajectory import bspline_host, compiled
 
 DT = 0.02
+SAMPLES = 4  # of a segment between two knots of a B-spline
 STEPS = {name: getattr(trajectory, f"step_{name}") for name in ("position", "velocity", "acceleration", "jerk")}
+STEPS["bspline"] = partial(trajectory.step_bspline, samples_per_knot=SAMPLES)
 BATCHES = (1, 64, 1024, 8192, 16384)
 SHAPES = ((32, 7), (128, 7), (32, 12))
 """Horizon and joints."""
@@ -39,8 +41,9 @@ def _at(batch: int, horizon: int, joints: int, dtype: str, device: str) -> Itera
 
     most = {} if device == "cuda" else {"torch": 1.0 if batch <= 64 else 0.6}
     for name, step in STEPS.items():
-        forward, backward = (partial(build, name=name, step=step, shape=shape, dtype=dtype) for build in (_forward, _backward))
-        yield case(f"step_{name} forward", size, forward, limits=most, moved=5 * nbytes)
+        given = (batch, horizon // SAMPLES, joints) if name == "bspline" else shape
+        forward, backward = (partial(build, name=name, step=step, shape=given, dtype=dtype) for build in (_forward, _backward))
+        yield case(f"step_{name} forward", size, forward, limits=most, moved=4 * nbytes + nbytes * given[1] // horizon)
         yield case(f"step_{name} with backward", size, backward, limits=most, moved=11 * nbytes)
     most = {} if device == "cuda" else {"torch": 1.0 if batch <= 64 else 0.25 if batch < 8192 else 0.15}
     cost = partial(_cost, shape=shape, dtype=dtype)
@@ -157,4 +160,24 @@ def torch_steps(torch: Any) -> dict[str, Callable[..., tuple[Any, ...]]]:
         v = total(a, v0)
         return total(v, p0), v, a, j
 
-    return {"position": position, "velocity": velocity, "acceleration": acceleration, "jerk": jerk}
+    return {"position": position, "velocity": velocity, "acceleration": acceleration, "jerk": jerk, "bspline": torch_bspline(torch)}
+
+
+def torch_bspline(torch: Any) -> Callable[..., tuple[Any, ...]]:
+    """The cubic B-spline as windows of control points times a table of weights."""
+    weights = bspline_host.sample_weights(3, SAMPLES) / DT ** np.arange(4)[:, None, None]  # derivatives by time, samples, points
+    outer = bspline_host.boundary_weights(3, end=False) * (SAMPLES * DT) ** np.arange(3)
+
+    @cache
+    def tables(dtype: Any) -> list[Any]:
+        return [torch.tensor(each, dtype=dtype) for each in (outer, weights[:, :-1].reshape(-1, 4).T.copy(), weights[:, -1].T.copy())]
+
+    def bspline(knots: Any, p0: Any, v0: Any, a0: Any) -> tuple[Any, ...]:
+        fixed, inner, last = tables(knots.dtype)
+        points = torch.cat([fixed @ torch.stack([p0, v0, a0], 1), knots], 1)
+        windows = points.unfold(1, 4, 1)  # (B, segments, D, 4)
+        curves = (windows @ inner).unflatten(3, (4, SAMPLES)).permute(3, 0, 1, 4, 2).flatten(2, 3)
+        ends = (windows[:, -1:] @ last).unbind(3)
+        return tuple(torch.cat([curve, end], 1) for curve, end in zip(curves, ends, strict=True))
+
+    return bspline
