@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,14 @@ def _bars(suite: str, rows: Sequence[Row]) -> Any:
     left_out = len(rows) - len(shown)
     shown.reverse()
     peers = list(dict.fromkeys(name for row in reversed(shown) for name in row.ratio))
-    figure, axes = _figure(9.0, 1.2 + 0.2 * sum(max(1.2, len(row.ratio)) for row in shown))
+    ends = list(accumulate(len(row.ratio) + 0.5 for row in shown))  # in bars, which are all as thick, so that their numbers have room
+    middles = [end - (len(row.ratio) + 0.5) / 2 for end, row in zip(ends, shown, strict=True)]
+    figure, axes = _figure(9.0, 1.2 + 0.17 * ends[-1])
     for peer in peers:
-        bars = [(i, list(row.ratio).index(peer), len(row.ratio), row.ratio[peer]) for i, row in enumerate(shown) if peer in row.ratio]
-        places = [i + 0.4 - 0.8 * (k + 0.5) / count for i, k, count, _ in bars]
-        values = [value for *_, value in bars]
-        heights = [0.8 / count for _, _, count, _ in bars]
-        axes.barh(places, [v - 1 for v in values], heights, left=1.0, color=COLORS.get(peer, "#999999"), label=peer)
+        bars = [(middle, row.ratio) for middle, row in zip(middles, shown, strict=True) if peer in row.ratio]
+        places = [middle + (len(ratio) - 1) / 2 - list(ratio).index(peer) for middle, ratio in bars]
+        values = [ratio[peer] for _, ratio in bars]
+        axes.barh(places, [v - 1 for v in values], 0.95, left=1.0, color=COLORS.get(peer, "#999999"), label=peer)
         for place, value in zip(places, values, strict=True):
             outwards = value >= 1
             axes.annotate(
@@ -77,8 +79,8 @@ def _bars(suite: str, rows: Sequence[Row]) -> Any:
     low, high = min(min(r.ratio.values()) for r in shown), max(max(r.ratio.values()) for r in shown)
     axes.set_xlim(min(low, 0.9) / 1.35, max(high, 1.1) * 1.35)
     axes.axvline(1.0, color="black", linewidth=1)
-    axes.set_yticks(range(len(shown)), [" ".join(filter(None, (r.name, r.size, r.dtype))) for r in shown], fontsize=8)
-    axes.set_ylim(-0.6, len(shown) - 0.4)
+    axes.set_yticks(middles, [" ".join(filter(None, (r.name, r.size, r.dtype))) for r in shown], fontsize=8)
+    axes.set_ylim(-0.25, ends[-1] + 0.25)
     axes.set_xlabel("gradlib's figure over that of the other, by colour: left of 1 gradlib takes less")
     chosen = f": {MOST} of {len(rows)} rows, those of the largest ratios" if left_out else ""
     axes.set_title(f"{suite}{chosen}", loc="left", fontweight="bold")

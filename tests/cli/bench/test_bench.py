@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -13,8 +14,8 @@ import numpy as np
 import pytest
 
 from gradlib.cli import main
-from gradlib.cli.bench import command, machine, peers
-from gradlib.cli.bench.case import Case
+from gradlib.cli.bench import command, machine, peers, plot
+from gradlib.cli.bench.case import Case, Row
 from gradlib.cli.bench.machine import Speed
 from gradlib.cli.bench.peers import Peer
 from gradlib.cli.bench.runner import Runner, disagreement
@@ -224,6 +225,18 @@ def test_pictures_are_drawn_of_bars_and_of_sizes(bench, tmp_path):
     assert {p.name for p in (tmp_path / "pictures").iterdir()} == names
     assert (tmp_path / "pictures" / "overhead.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "pictures" / "overhead.svg").read_text()
+
+
+def test_bars_of_many_libraries_have_room_for_their_numbers():
+    pytest.importorskip("matplotlib")
+    ratios = [{"torch": 0.4, "autograd": 0.25, "mygrad": 0.22, "jax": 5.0}, {"torch": 0.5}, {"numpy": 2.0, "torch": 0.5}]
+    rows = [Row(f"row {k}", "10", "float32", "cpu", "s", {}, ratio) for k, ratio in enumerate(ratios)]
+    (axes,) = plot.pictures("overhead", rows, None)["overhead"].axes
+    bars = sorted((bar.get_y(), bar.get_height()) for bar in axes.patches)
+    assert len(bars) == sum(map(len, ratios))
+    assert all(low + height <= high for (low, height), (high, _) in itertools.pairwise(bars)), "no bar lies over another"
+    pixels = axes.transData.transform([[1, 0], [1, bars[0][1]]])
+    assert pixels[1][1] - pixels[0][1] > 7 * 110 / 72, "the height of a number"
 
 
 @pytest.mark.slow
