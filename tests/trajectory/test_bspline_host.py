@@ -14,6 +14,7 @@ from tests.trajectory import oracle
 from tests.trajectory.helpers import each_form
 
 interpolate = pytest.importorskip("scipy.interpolate")
+pytestmark = pytest.mark.host  # arrays of NumPy alone
 
 
 @pytest.mark.parametrize("samples", [1, 3, 4])

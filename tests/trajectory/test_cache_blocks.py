@@ -7,6 +7,8 @@ import pytest
 
 from gradlib.trajectory import cache_blocks as blocks
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 ROWS = 3
 
 

@@ -9,6 +9,8 @@ from gradlib.trajectory import central_host
 from tests.trajectory import oracle
 from tests.trajectory.helpers import each_form
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 SHAPES = [(3, 6, 2), (2, 7, 1), (4, 12, 3)]
 central = each_form("central")
 

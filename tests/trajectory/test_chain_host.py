@@ -9,6 +9,8 @@ from gradlib.trajectory import chain_host
 from tests.trajectory import oracle
 from tests.trajectory.helpers import each_form
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 B, H, D = 3, 9, 2
 chain = each_form("chain")
 

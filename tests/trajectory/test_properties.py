@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
 from gradlib.trajectory import bspline_host as bspline, cache_blocks as blocks, central_host as central, chain_host as chain
 from tests.trajectory import oracle
+
+pytestmark = pytest.mark.host  # arrays of NumPy alone
 
 
 @st.composite

@@ -10,6 +10,8 @@ import pytest
 from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, skewed_table
 from tests.trajectory.helpers import check_float32
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 SHAPE = (70, 9, 5)
 
 

@@ -11,6 +11,8 @@ from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, smoo
 from tests.trajectory import oracle
 from tests.trajectory.helpers import each_form
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 LIMIT_WEIGHT = 1.7
 smoothness = each_form("smoothness")
 

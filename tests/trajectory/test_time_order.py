@@ -8,6 +8,8 @@ import pytest
 from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, skewed_table
 from tests.trajectory.helpers import check_float32
 
+pytestmark = pytest.mark.host  # arrays of NumPy alone
+
 SHAPE = (70, 9, 5)
 SHAPES = [SHAPE, (128, 9, 4)]  # of the second a step takes a power of two of bytes
 
