@@ -11,7 +11,7 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, device_array
 from gradlib.backend.where import where
 
-_BITS = {"f": np.int32, "d": np.int64}
+_BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # an integer of the size of an element
 _BLOCK = 1 << 15
 LEAST = 4096  # below, the passes cost more than they save
 
@@ -36,16 +36,16 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     """
     if xp is not np:
         return where(mask, input, other) if type(mask) is device_array() else xp.where(mask, input, other)
-    least = _BLOCK if type(input) is type(other) else LEAST
-    if type(mask) is bool or mask.size < least or mask.dtype.char != "?" or not mask.flags.c_contiguous:
+    if type(mask) is bool or mask.size < LEAST or mask.dtype.char != "?" or not mask.flags.c_contiguous:
         return xp.where(mask, input, other)
-    array, number = (input, other) if type(input) is np.ndarray else (other, input)
-    if type(number) in (int, float) and number == 0 and math.copysign(1, number) > 0 and _fits(array, mask):
+    array, rest = (input, other) if _fits(input, mask) else (other, input)
+    is_pair = _fits(rest, mask) and mask.size >= _BLOCK and rest.dtype is array.dtype
+    if not _fits(array, mask) or not (is_pair or _is_number(rest, array.dtype)):
+        return xp.where(mask, input, other)
+    if not is_pair and rest == 0 and math.copysign(1, rest) > 0:
         return _kept(mask if array is input else ~mask, array)
-    if not _fits(array, mask) or not all(type(x) in (int, float) or (_fits(x, mask) and x.dtype is array.dtype) for x in (input, other)):
-        return xp.where(mask, input, other)
-    bits = _BITS[array.dtype.char]
-    a, b = (x.view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
+    bits = _BITS[array.itemsize]
+    a, b = (x.view(bits) if type(x) is np.ndarray and x.ndim else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
     made = np.empty(array.shape, array.dtype)  # which owns its memory, as a view of integers would not
     out = made.view(bits)
     np.bitwise_xor(a, b, out)
@@ -56,7 +56,7 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
 
 def _kept(mask: Array, array: Array) -> Array:
     """The elements of an array where a mask of its shape is True, and 0 elsewhere."""
-    bits = _BITS[array.dtype.char]
+    bits = _BITS[array.itemsize]
     made = np.empty(array.shape, array.dtype)
     np.multiply(array.view(bits), mask.view(np.int8), made.view(bits))
     return made
@@ -64,10 +64,10 @@ def _kept(mask: Array, array: Array) -> Array:
 
 def stepped(xp: Namespace, mask: Array, high: float, low: float, dtype: np.dtype) -> Array:
     """``xp.where(mask, high, low)`` of two numbers in a dtype."""
-    if xp is not np or mask.size < LEAST or not mask.flags.c_contiguous or dtype.char not in _BITS:
+    if xp is not np or mask.size < LEAST or not mask.flags.c_contiguous or dtype.itemsize not in _BITS:
         return xp.where(mask, dtype.type(high), dtype.type(low))
     made = np.empty(mask.shape, dtype)
-    bits = made.view(_BITS[dtype.char])
+    bits = made.view(_BITS[dtype.itemsize])
     one, other = (np.array(x, dtype).view(bits.dtype)[()] for x in (high, low))
     np.multiply(mask.view(np.int8), one ^ other, out=bits)
     bits ^= other
@@ -75,8 +75,15 @@ def stepped(xp: Namespace, mask: Array, high: float, low: float, dtype: np.dtype
 
 
 def _fits(array: Any, mask: Array) -> bool:
-    """Whether an array has the shape of the mask, and a dtype with an integer type of the same size."""
-    return type(array) is np.ndarray and array.shape == mask.shape and array.dtype.char in _BITS
+    """Whether an array has the shape of the mask, and elements of the size of an integer."""
+    return type(array) is np.ndarray and array.shape == mask.shape and array.itemsize in _BITS and array.dtype.kind != "O"
+
+
+def _is_number(x: Any, dtype: np.dtype) -> bool:
+    """Whether ``x`` is a real number, or an array of one, that ``where`` leaves in this dtype."""
+    if type(x) is np.ndarray:
+        return x.ndim == 0 and x.dtype is dtype and dtype.kind in "fiub"
+    return (type(x) is int and dtype.kind in "fiu") or (type(x) is float and dtype.kind == "f")
 
 
 def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) -> Array:

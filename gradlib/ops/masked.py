@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, marked, placing
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major, row_major_copy
-from gradlib.backend.mask import irregular_places
+from gradlib.backend.mask import chosen, irregular_places
 from gradlib.backend.where import put_where
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -71,7 +71,7 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
     """
     if mask.dtype.kind != "b":
         raise TypeError(f"masked_fill: expected a mask of dtype bool, got {mask.dtype}")
-    return row_major(xp.where(mask, value, input))
+    return row_major(chosen(xp, mask, value, input))
 
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:

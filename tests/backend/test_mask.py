@@ -47,6 +47,18 @@ def test_large_arrays_are_chosen_from_as_where_does(dtype: str, pair: str) -> No
     assert made.tobytes() == np.where(mask, input, other).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
+def test_elements_of_each_size_are_chosen_from_as_where_does(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    mask = rng.random((300, 200)) < 0.5
+    a, b = rng.integers(-100, 100, (2, *mask.shape)).astype(dtype)
+    one = np.array(a[0, 0])
+    for input, other in ((a, b), (a.T.copy().T, b), (one, b), (a, one), (a, 3), (0, b), (a, 2.5), (True, b), (a, b.real.astype("f8")), (a[:1], b)):
+        made, known = chosen(np, mask, input, other), np.where(mask, input, other)
+        assert made.dtype == known.dtype
+        assert made.tobytes() == known.tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("size", [3, 5000])
 def test_two_numbers_are_chosen_from_as_where_does(dtype: str, size: int) -> None:
