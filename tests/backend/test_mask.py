@@ -53,7 +53,8 @@ def test_elements_of_each_size_are_chosen_from_as_where_does(dtype: str) -> None
     mask = rng.random((300, 200)) < 0.5
     a, b = rng.integers(-100, 100, (2, *mask.shape)).astype(dtype)
     one = np.array(a[0, 0])
-    for input, other in ((a, b), (a.T.copy().T, b), (one, b), (a, one), (a, 3), (0, b), (a, 2.5), (True, b), (a, b.real.astype("f8")), (a[:1], b)):
+    numbers = [(one, b), (a, one), (a, 3), (0, b), (a, 2.5), (True, b)]
+    for input, other in [(a, b), (a.T.copy().T, b), (a, b.real.astype("f8")), (a[:1], b), *numbers]:
         made, known = chosen(np, mask, input, other), np.where(mask, input, other)
         assert made.dtype == known.dtype
         assert made.tobytes() == known.tobytes()
