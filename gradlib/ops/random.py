@@ -522,10 +522,23 @@ def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generato
     """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
     if low > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+    kind = _floating("uniform_", self)
+    if kind.itemsize == 2:
+        to = below_half(low, to, kind)
     if _drawn_into(self, generator, "uniform", to - low, low):
         return self
     drawn = _uniform("uniform_", self, generator)
     return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
+
+
+def below_half(low: float, to: float, dtype: np.dtype) -> float:
+    """The bound for numbers of float32 from ``low`` that are to stay below ``to`` when they are rounded to a half type."""
+    bound = np.asarray(to, dtype)
+    least = np.nextafter(bound, np.asarray(low, dtype))
+    if not low < float(least) < to <= float(bound):
+        return to
+    middle = np.float32((float(least) + float(bound)) / 2)
+    return float(middle - 4 * np.spacing(np.maximum(abs(middle), np.float32(abs(low)))))  # and the sum with `low` is rounded too
 
 
 @fills

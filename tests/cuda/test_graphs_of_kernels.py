@@ -12,6 +12,7 @@ from gradlib import cuda
 from gradlib.core import random as core_random
 from gradlib.cuda import philox, products
 from gradlib.nn.functional import dropout
+from gradlib.ops.random import below_half
 from gradlib.utils.checkpoint import checkpoint
 from tests import shim
 from tests.device import cupy, skip_module_without_cuda
@@ -85,9 +86,9 @@ def test_numbers_of_one_launch_are_those_of_single_operations(dtype: Any, shape:
         return drawn(lambda: gradlib.rand(shape, dtype=of, device="cuda"))
 
     normal, chances = drawn(lambda: gradlib.randn(shape, dtype=dtype, device="cuda")), plain(gradlib.float64).astype(dtype)
-    of = dtype.type
+    of, to = dtype.type, 2.25 if dtype == single else below_half(-1.5, 2.25, dtype)
     expected = {
-        "uniform_": (filled("uniform_", -1.5, 2.25), (plain() * single.type(3.75) + single.type(-1.5)).astype(dtype)),
+        "uniform_": (filled("uniform_", -1.5, 2.25), (plain() * single.type(to + 1.5) + single.type(-1.5)).astype(dtype)),
         "normal_": (filled("normal_", 0.3, 1.7), normal * of(1.7) + of(0.3)),
         "normal": (drawn(lambda: gradlib.normal(0.3, 1.7, shape, dtype=dtype, device="cuda")), normal * of(1.7) + of(0.3)),
         "exponential_": (filled("exponential_", 2.5), (-cupy.log1p(-plain()) / single.type(2.5)).astype(dtype)),

@@ -284,3 +284,12 @@ def test_streams_of_a_cuda_device() -> None:
         gradlib.rand(3, generator=generator, device="cpu")
     with pytest.raises(RuntimeError, match="cpu generator"):
         generator.set_state(Generator().get_state())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_uniform_numbers_of_half_types_stay_below_the_upper_bound(dtype: str) -> None:
+    for low, to in ((0, 1), (-1, 3)):
+        generator = gradlib.Generator(gradlib.get_default_device()).manual_seed(0)
+        made = gradlib.empty(100_000, dtype=dtype).uniform_(low, to, generator=generator)
+        assert made.min().item() >= low
+        assert made.max().item() < to
