@@ -281,7 +281,7 @@ def test_derivatives_either_way(numba, make, device, step, mode):
 @pytest.mark.parametrize("mode", [False, True])
 def test_derivatives_of_a_spline_either_way(numba, make, device, mode):
     use_numba(mode)
-    inputs = make(2, 2, 3), *(make(2, 3) for _ in range(6)), make.times(2, 1)
+    inputs = make(2, 2, 5), *(make(2, 5) for _ in range(6)), make.times(2, 1)
 
     def motion(knots, *rest):
         return tuple(step_bspline(knots, rest[:3], rest[-1], degree=4, samples_per_knot=2, goal=rest[3:-1]))
@@ -304,7 +304,7 @@ def test_a_spline_repeats_bit_for_bit_whatever_the_batch_and_the_layout(numba, r
 
 @pytest.mark.nonfinite
 def test_what_is_not_finite_in_a_spline_stays_in_its_segments_joint_and_trajectory(numba, rng):
-    knots = rng.standard_normal((3, 7, 3))
+    knots = rng.standard_normal((3, 7, 5))
     clean = [np.array(x) for x in step_bspline(knots, (), 0.5, samples_per_knot=2)]
     knots[1, 2, 1] = np.nan  # point 5: in segments 2 to 5
     for found, before in zip(step_bspline(knots, (), 0.5, samples_per_knot=2), clean, strict=True):
