@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
 import math
 import os
 import re
@@ -21,6 +20,7 @@ from typing import Any
 from gradlib.backend.device import resolve
 from gradlib.cli.bench import compare, machine, peers, plot, table
 from gradlib.cli.bench.case import Case, Row
+from gradlib.cli.bench.record import read_record, record_text
 from gradlib.cli.bench.runner import Runner
 from gradlib.cli.bench.suites import NAMES
 from gradlib.cli.info.packages import install
@@ -104,7 +104,7 @@ class _Job:
             raise ValueError("--tolerance is of --compare, which is missing")
         if args.profile and (needless := [name for name in ("json", "plot", "compare") if getattr(args, name)]):
             raise ValueError(f"--profile times nothing, so it has nothing for --{needless[0]}; leave one of them out")
-        self.old = compare.read(args.compare) if args.compare else None
+        self.old = read_record(args.compare) if args.compare else None
         if args.plot and importlib.util.find_spec("matplotlib") is None:
             raise ValueError(f"--plot draws with matplotlib, which is not installed; get it with: {install('matplotlib')}")
         self.cases = {(suite, device): list(self._wanted(suite, device)) for suite in self.suites for device in self.devices}
@@ -187,7 +187,7 @@ class _Job:
         """The file and the pictures, all or none."""
         if self.args.json:
             with replacing(self.inputs) as results:
-                results.place(self.args.json).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+                results.place(self.args.json).write_text(record_text(record), encoding="utf-8")
             print(f"written: {self.args.json}")
         if self.args.plot:
             with made_folder(self.args.plot), replacing([*self.inputs, *([self.args.json] if self.args.json else [])]) as results:

@@ -67,6 +67,7 @@ def test_file_holds_machine_versions_and_rows(bench, tmp_path):
     assert found["machine"]["threads"] == 1
     assert set(found["versions"]) == {"gradlib", "numpy", *(["numba"] if compiled.version() else [])}
     (row,) = found["suites"]["overhead"]
+    assert json.dumps(row) in path.read_text().splitlines()
     assert (row["name"], row["size"], row["device"], row["error"]) == ("doubled", "3", "cpu", None)
     assert set(row["seconds"]) == {"gradlib", "numpy"}
     assert all(figures["median"] > 0 for figures in row["seconds"].values())
