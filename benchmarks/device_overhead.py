@@ -278,12 +278,16 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),
         "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),
     }
-    stepped = {"Adam": {}, "SGD": {"momentum": 0.9}, "AdamW": {}, "NAdam": {}, "RAdam": {}, "ASGD": {}, "Rprop": {}}
-    for name, options in stepped.items():
+    stepped: list[tuple[str, dict[str, Any]]] = [
+        ("Adam", {}), ("Adam", {"capturable": True}), ("SGD", {"momentum": 0.9}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}),
+        ("Rprop", {}),
+    ]  # fmt: skip
+    for name, options in stepped:
         held = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
         for each in held:
             each.grad = gradlib.ones(8, device="cuda")
-        made[f"{name}.step, 10 parameters"] = (getattr(gradlib.optim, name)(held, lr=1e-3, **options).step, None)
+        label = ", ".join([f"{name}.step", "10 parameters", *(option for option in options if option == "capturable")])
+        made[label] = (getattr(gradlib.optim, name)(held, lr=1e-3, **options).step, None)
     made["clip_grad_norm_, 10 parameters"] = (functools.partial(gradlib.nn.utils.clip_grad_norm_, held, 1e9), None)
     return made
 

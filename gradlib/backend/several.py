@@ -19,26 +19,33 @@ MOST_ARRAYS = 128
 """The most arrays of one launch, or pairs: their addresses and sizes take 2,560 of the 4,096 bytes that a kernel's arguments may have."""
 THREADS = 128
 
+PAIRS = {"p": "T*", "g": "const T*"}
+
 CTYPES = {"f": "float", "d": "double"}
 """The dtypes that are served."""
 
 
 class Family:
-    """Kernels over pairs of arrays of one dtype, end to end.
+    """Kernels over arrays of one dtype, end to end, by twos or more.
 
     Args:
         rules: by name, the parameters of a kernel beside the table of arrays, and what it does with element i of all, which is element j
             of ``t.p[k]`` and ``t.g[k]``; T is the dtype.
+        columns: by name, the types of the table's columns of arrays.
+        most: the most rows of a table; it takes less than 4,096 bytes with the other arguments.
     """
 
-    def __init__(self, rules: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(self, rules: Mapping[str, tuple[str, str]], columns: Mapping[str, str] = PAIRS, most: int = MOST_ARRAYS) -> None:
+        self.most = most
         self._rules = rules
+        self._columns = columns
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], tuple[Slots, Functions]] = {}
 
     def source(self, char: str) -> str:
         """The kernels for arrays of a dtype."""
-        table = f"struct Table {{ T* p[{MOST_ARRAYS}]; const T* g[{MOST_ARRAYS}]; unsigned end[{MOST_ARRAYS}]; }};\n"
+        columns = "".join(f"{ctype} {name}[{self.most}]; " for name, ctype in self._columns.items())
+        table = f"struct Table {{ {columns}unsigned end[{self.most}]; }};\n"
         kernels = [f"typedef {CTYPES[char]} T;\n{table}"]
         for name, (parameters, body) in self._rules.items():
             kernels.append(f"""extern "C" __global__ void gradlib_{name}(Table t, {parameters}, int count, unsigned n) {{
@@ -60,30 +67,31 @@ class Family:
         if (name, char) not in self._kernels:
             if char not in self._modules:
                 self._modules[char] = compiled(self.source(char), "--fmad=false")
-            kinds = ["P" if "*" in parameter else char for parameter in self._rules[name][0].split(",")]
-            slots = Slots([f"{MOST_ARRAYS}P{MOST_ARRAYS}P{MOST_ARRAYS}I", *kinds, "i", "I"])
+            kinds = ["P" if "*" in each else "d" if "double" in each else char for each in self._rules[name][0].split(",")]
+            slots = Slots([f"{self.most}P" * len(self._columns) + f"{self.most}I", *kinds, "i", "I"])
             self._kernels[name, char] = slots, Functions(lambda device: self._modules[char].get_function(f"gradlib_{name}"))
         return self._kernels[name, char]
 
     def launch(
-        self, name: str, char: str, device: int, pairs: Sequence[tuple[int, int]], ends: Sequence[int], pointers: Sequence[int],
+        self, name: str, char: str, device: int, rows: Sequence[tuple[int, ...]], ends: Sequence[int], pointers: Sequence[int],
         numbers: Sequence[float],
     ) -> None:  # fmt: skip
-        """Launch a kernel for no more pairs than a table has.
+        """Launch a kernel for no more rows than a table has.
 
         Args:
-            pairs: their addresses; ends: how many elements they have up to and with each. pointers, numbers: the further arguments.
+            rows: the addresses of their arrays; ends: how many elements they have up to and with each. pointers, numbers: the further
+                arguments.
         """
         if not (n := ends[-1]):
             return
         launch, stream = launcher()
-        missing = [0] * (MOST_ARRAYS - len(pairs))
-        table = [*[p for p, _ in pairs], *missing, *[g for _, g in pairs], *missing, *ends, *missing]
+        missing = [0] * (self.most - len(rows))
+        table = [number for column in (*zip(*rows, strict=True), ends) for number in (*column, *missing)]
         slots, functions = self._kernel(name, char)
         slot = slots.free.pop() if slots.free else slots.made()
         with np.errstate(all="ignore"):
-            rounded = [float(np.float32(x)) for x in numbers] if char == "f" else numbers
-        slots.pack(slot[0], 0, *table, *pointers, *rounded, len(pairs), n)
+            rounded = [float(np.float32(x)) for x in numbers] if char == "f" and "double" not in self._rules[name][0] else numbers
+        slots.pack(slot[0], 0, *table, *pointers, *rounded, len(rows), n)
         launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         slots.free.append(slot)
 

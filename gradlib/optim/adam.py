@@ -117,6 +117,14 @@ class Adam(Optimizer):
         numbers = (1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], float(group["lr"]) / (1 - b1**k))
         return Rule("adam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), (*fused.shrinking(group), *numbers))
 
+    def _counted_rule(self, group: Group) -> fused.Counted | None:
+        if group["amsgrad"]:
+            return None
+        b1, b2 = group["betas"]
+        sign, decay = fused.given(group)
+        apart, added = (decay, 0.0) if group["decoupled_weight_decay"] else (0.0, decay)
+        return fused.Counted("adam", ("exp_avg", "exp_avg_sq"), (b1, b2, apart), (sign, added, 1 - b1, b2, 1 - b2, group["eps"]))
+
 
 class AdamW(Adam):
     """Adam whose weight decay shrinks the parameter itself, apart from the gradient: the usual choice where weights are regularised.

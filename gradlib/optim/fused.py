@@ -3,7 +3,8 @@
 The kernels compute what the rules in `gradlib.optim.adam`, `gradlib.optim.sgd` and others compute, rounded at the same places, so the bits
 are the same as without. Parameters and gradients stay where they are (`gradlib.backend.several`); the state is joined, as
 `gradlib.optim.foreach` keeps it. What is not served here takes the other way there: parameters that are not contiguous or not of one real
-dtype, rates and counts that are kept on the device.
+dtype, rates and counts that are kept on the device. Where each parameter has its count on the device, as a CUDA graph needs it, the step of
+`COUNTED` is two launches, and the state of each parameter stays where it is too.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gradlib.backend.array import Array, cupy
-from gradlib.backend.several import CTYPES, MOST_ARRAYS, Family
+from gradlib.backend.array import Array, cupy, is_cupy, on_device_of
+from gradlib.backend.several import CTYPES, MOST_ARRAYS, PAIRS, Family
 from gradlib.core.modes import writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_inference
@@ -119,6 +120,40 @@ FAMILY = Family({
 """Their tables hold parameters and gradients."""
 
 
+class Counted(NamedTuple):
+    """A step of parameters that have their counts on the device, as its kernels are told of it.
+
+    Attributes:
+        kernel: its name in `COUNTED`. state: the names of what it reads and writes for each parameter.
+        factors: the numbers of the kernel that counts, but the learning rate. numbers: those of the step.
+    """
+
+    kernel: str
+    state: tuple[str, str]
+    factors: tuple[float, ...]
+    numbers: tuple[float, ...]
+
+
+_FACTORS = 3
+"""How many numbers of each parameter the kernel that counts hands on, which are rounded once."""
+COUNTED = Family({
+    "adam_factors": (
+        "T* f_, const float* single, const double* twice, double mean_kept, double square_kept, double decay, double given",
+        """const double steps = double(*t.count[k]) + 1, rate = single ? double(*single) : twice ? *twice : given;
+    *t.count[k] = float(steps);
+    f_[3 * k] = T(1 - rate * decay);
+    f_[3 * k + 1] = T(sqrt(1 - pow(square_kept, steps)));
+    f_[3 * k + 2] = T(rate / (1 - pow(mean_kept, steps)));""",
+    ),
+    "adam": (
+        "const T* f_, T sign, T decay, T mean_share, T square_kept, T square_share, T epsilon",
+        f"""const T shrink = f_[3 * k], root = f_[3 * k + 1], rate = f_[3 * k + 2];
+    {_SHRUNK}{_MEANS.replace("m_[i]", "t.m[k][j]").replace("s_[i]", "t.s[k][j]")}t.p[k][j] = p - rate * m / (sqrt(s) / root + epsilon);""",
+    ),
+}, {**PAIRS, "m": "T*", "s": "T*", "count": "float*"}, most=80)  # fmt: skip
+"""Their tables hold parameters, gradients, two arrays of the state, and the count, as float32."""
+
+
 def shrinking(group: dict[str, Any]) -> tuple[float, float, float]:
     """The same where weight decay may be apart from the gradient: the sign, what the parameter is multiplied by, and the rest of it."""
     sign, decay = given(group)
@@ -163,6 +198,63 @@ def step(values: Sequence[Tensor], ends: Sequence[int], rule: Rule) -> bool:
             base, some = ends[start - 1] if start else 0, slice(start, start + MOST_ARRAYS)
             state = [x.data.ptr + base * dtype.itemsize for x in rule.state]
             FAMILY.launch(rule.kernel, char, device, pairs[some], [end - base for end in ends[some]], state, rule.numbers)
+    finally:
+        for value in values:
+            value.version.bump()
+    return True
+
+
+def step_counted(values: Sequence[Tensor], states: Mapping[Tensor, Mapping[str, Any]], lr: Any, rule: Counted) -> bool:
+    """Step parameters that have their counts on the device. Returns: whether it could be done; if not, nothing was written.
+
+    Args:
+        values: the parameters, which have gradients; states: the optimiser's. lr: a number, or a tensor on the device.
+    """
+    if not values or not is_cupy(values[0]._array):
+        return False
+    first, table, ends, written, n = values[0]._array, [], [], [], 0
+    kind, dtype, device = type(first), first.dtype, first.data.device_id
+    for value in values:
+        known = [x for name in (*rule.state, "step") if isinstance(x := states[value].get(name), Tensor)]
+        if len(known) <= len(rule.state):  # before its first step
+            return False
+        p, g, *kept, count = [x._array for x in (value, value.grad, *known)]  # type: ignore[union-attr]
+        row = []
+        for x in (p, g, *kept, count):
+            if type(x) is not kind or x.data.device_id != device or (x is not count and (x.dtype is not dtype or x.shape != p.shape)):
+                return False
+            if not x._c_contiguous:
+                return False
+            row.append(x.data.ptr)
+        if count.dtype.char != "f" or count.size != 1:
+            return False
+        written += [row[0], *row[2:]] if p.size else row[-1:]
+        n += p.size
+        ends.append(n)
+        table.append(tuple(row))
+    if dtype.char not in CTYPES or n >= 1 << 31 or len(set(written)) < len(written):
+        return False
+    rates, given = [0, 0], 0.0
+    if isinstance(lr, Tensor) and is_cupy(lr._array):
+        if lr._array.dtype.char not in "fd" or lr._array.data.device_id != device:
+            return False
+        rates["fd".index(lr._array.dtype.char)] = lr._array.data.ptr
+    else:
+        given = float(lr)
+    for value in values:
+        refuse_inference(value)
+    for value in values:
+        writing(value)
+    try:
+        with on_device_of(first):
+            cupy().cuda.runtime.setDevice(device)  # as above
+            factors = kind((_FACTORS * len(values),), dtype)
+            for start in range(0, len(values), COUNTED.most):
+                rows, base = table[start : start + COUNTED.most], ends[start - 1] if start else 0
+                handed = factors.data.ptr + _FACTORS * start * dtype.itemsize
+                counts, sizes = range(1, len(rows) + 1), [end - base for end in ends[start : start + COUNTED.most]]
+                COUNTED.launch(f"{rule.kernel}_factors", dtype.char, device, rows, counts, [handed, *rates], [*rule.factors, given])
+                COUNTED.launch(rule.kernel, dtype.char, device, rows, sizes, [handed], rule.numbers)
     finally:
         for value in values:
             value.version.bump()

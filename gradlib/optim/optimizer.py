@@ -244,6 +244,9 @@ class Optimizer:
                 if foreach.wanted(group, values):
                     foreach.step(self._joined, self._update, self._rule_of_update, self.state, group, values)
                     continue
+                rule = self._counted_rule(group) if group.get("capturable") and self._tells("_counted_rule") else None
+                if rule is not None and fused.step_counted(values, self.state, group["lr"], rule):
+                    continue
                 for value in values:
                     with on_device_of(value._array):
                         self._update(value, value.grad._array, group)
@@ -279,13 +282,19 @@ class Optimizer:
         """Whether a step of this parameter makes no new state."""
         return isinstance(self.state[value].get("step"), Tensor)
 
+    def _tells(self, name: str) -> bool:
+        """Whether the class that has ``_update`` has this method of the same step too; a subclass may step otherwise."""
+        return name in vars(next(each for each in type(self).__mro__ if "_update" in vars(each)))
+
     def _rule_of_update(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
-        """``_rule``, if the class that has ``_update`` tells of one: a subclass may step otherwise."""
-        owner = next(each for each in type(self).__mro__ if "_update" in vars(each))
-        return self._rule(state, group) if "_rule" in vars(owner) else None
+        return self._rule(state, group) if self._tells("_rule") else None
 
     def _rule(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
         """The rule of the kernel that steps all parameters on a GPU in one launch; None where there is no such kernel."""
+        return None
+
+    def _counted_rule(self, group: Group) -> fused.Counted | None:
+        """The same where the counts are kept on the device."""
         return None
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

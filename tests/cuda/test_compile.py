@@ -226,6 +226,7 @@ SMALL = {
     "integrals": integrals.source("f"),
     "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
     "clipping": several.CLIPPING.source("f"), "clipping, float64": several.CLIPPING.source("d"), "optimisers": fused.FAMILY.source("f"),
+    "counted": fused.COUNTED.source("f"), "counted, float64": fused.COUNTED.source("d"),
     "line_slopes": line_slopes.source("f"), "line_slopes, float64": line_slopes.source("d"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),

@@ -209,6 +209,65 @@ def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monk
 
 @pytest.mark.cuda
 @pytest.mark.host
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Adam", {}), ("Adam", {"weight_decay": 0.1, "maximize": True}), ("AdamW", {"weight_decay": 0.3}), ("Adam", {"betas": (0.0, 0.5)}),
+        ("AdamW", {"lr": "float32", "weight_decay": 0.3}), ("Adam", {"lr": "float64"}),
+    ],
+)  # fmt: skip
+def test_a_step_that_counts_on_a_device_is_two_launches_with_the_same_bits(name, options, dtype, monkeypatch):
+    """Of as many parameters as a table has; the first step makes the state."""
+    dtype, shapes = getattr(gradlib, dtype), [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(fused.COUNTED.most + 5)]
+    if isinstance(options.get("lr"), str):
+        options = {**options, "lr": gradlib.tensor(0.1, dtype=getattr(gradlib, options["lr"]), device="cuda")}
+    launches, run, found = [], fused.COUNTED.launch, []
+    monkeypatch.setattr(fused.COUNTED, "launch", lambda *args: launches.append(args) or run(*args))
+    for by_kernel in (True, False):
+        rng = np.random.default_rng(0)
+        values = [gradlib.tensor(rng.normal(size=shape), dtype=dtype, device="cuda", requires_grad=True) for shape in shapes]
+        optimizer = getattr(optim, name)(values, capturable=True, **options)
+        optimizer._warned_capturable_if_run_uncaptured = True
+        with monkeypatch.context() as patch:
+            if not by_kernel:
+                patch.setattr(fused, "step_counted", lambda *args: False)
+            for _ in range(4):
+                for value in values:
+                    value.grad = gradlib.tensor(rng.normal(size=value.shape), dtype=dtype, device="cuda")
+                optimizer.step()
+        assert len(launches) == 3 * 2 * 2
+        found.append((values, optimizer))
+    same(found[0], found[1])
+    assert [value._version for value in found[0][0]] == [4] * len(shapes)
+    assert all(state["step"].item() == 4 for state in found[0][1].state.values())
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+def test_what_counts_on_a_device_and_has_no_kernel_steps_one_by_one(monkeypatch):
+    launches = []
+    monkeypatch.setattr(fused.COUNTED, "launch", lambda *args: launches.append(args))
+    turned = gradlib.zeros(3, 2, device="cuda").t()
+    for values, options in (
+        ([gradlib.zeros(3, device="cuda")], {"amsgrad": True}),
+        ([gradlib.zeros(3, device="cuda"), gradlib.zeros(3, dtype=gradlib.float64, device="cuda")], {}),
+        ([gradlib.zeros(3, dtype=gradlib.complex64, device="cuda")], {}),
+        ([gradlib.zeros(3, dtype=gradlib.float16, device="cuda")], {}),
+        ([turned], {}),
+    ):
+        optimizer = optim.Adam([value.requires_grad_() for value in values], lr=0.5, capturable=True, **options)
+        optimizer._warned_capturable_if_run_uncaptured = True
+        for value in values:
+            value.grad = gradlib.ones_like(value)
+        for _ in range(2):
+            optimizer.step()
+        assert all(gradlib.allclose(value.detach(), gradlib.full_like(value, -1.0), atol=2e-3) for value in values)
+    assert not launches
+
+
+@pytest.mark.cuda
+@pytest.mark.host
 def test_a_subclass_that_steps_otherwise_has_no_kernel(monkeypatch):
     class Ascent(optim.SGD):
         def _update(self, value, gradient, group):
