@@ -60,6 +60,11 @@ def _source(device: Any, generator: Generator | None) -> Generator:
     return stream(generator, resolve(generator.device if device is None else device))
 
 
+def _source_like(like: Array, device: Any, generator: Generator | None) -> Generator:
+    """The same for numbers beside an array, or on another device."""
+    return stream(generator, resolve(device) if device else device_index(like))
+
+
 @takes_out
 @draws
 def rand(
@@ -198,8 +203,7 @@ def rand_like(
     if other:
         ignored("rand_like", other)
     like = input._array
-    index = resolve(device) if device else device_index(like)
-    drawn = stream(generator, index).uniform((*drawing.batch, *like.shape), _inexact("rand", dtype or like.dtype))
+    drawn = _source_like(like, device, generator).uniform((*drawing.batch, *like.shape), _inexact("rand", dtype or like.dtype))
     return finished(drawn, requires_grad)
 
 
@@ -221,8 +225,7 @@ def randn_like(
     if other:
         ignored("randn_like", other)
     like = input._array
-    index = resolve(device) if device else device_index(like)
-    drawn = stream(generator, index).normal((*drawing.batch, *like.shape), _inexact("randn", dtype or like.dtype))
+    drawn = _source_like(like, device, generator).normal((*drawing.batch, *like.shape), _inexact("randn", dtype or like.dtype))
     return finished(drawn, requires_grad)
 
 
@@ -248,8 +251,7 @@ def randint_like(
     if high is None:
         low, high = 0, low
     like = input._array
-    index = resolve(device) if device else device_index(like)
-    return _integers(low, high, like.shape, stream(generator, index), dtype or like.dtype, requires_grad)
+    return _integers(low, high, like.shape, _source_like(like, device, generator), dtype or like.dtype, requires_grad)
 
 
 # ---- drawn for each element of a tensor -----------------------------------------------------------------------------------------
