@@ -9,7 +9,8 @@ dtype, rates and counts that are kept on the device. Where each parameter has it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -172,6 +173,20 @@ def is_plain(state: dict[str, Any], group: dict[str, Any], entries: int) -> bool
     return len(state) == entries and not group.get("capturable") and Tensor not in map(type, numbers)
 
 
+@contextmanager
+def _written(values: Sequence[Tensor]) -> Iterator[None]:
+    """Around a step that writes parameters by a kernel: what such a write asks beforehand of each, and counts afterwards."""
+    for value in values:
+        refuse_inference(value)
+    for value in values:
+        writing(value)
+    try:
+        yield
+    finally:
+        for value in values:
+            value.version.bump()
+
+
 def step(values: Sequence[Tensor], ends: Sequence[int], rule: Rule) -> bool:
     """Step parameters, on the current device, by a rule. Returns: whether it could be done; if not, nothing was written.
 
@@ -188,19 +203,12 @@ def step(values: Sequence[Tensor], ends: Sequence[int], rule: Rule) -> bool:
         if g.dtype is not dtype or not p._c_contiguous or not g._c_contiguous or p.shape != g.shape or g.data.device_id != device:
             return False
         pairs.append((p.data.ptr, g.data.ptr))
-    for value in values:
-        refuse_inference(value)
-    for value in values:
-        writing(value)
-    cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
-    try:
+    with _written(values):
+        cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
         for start in range(0, len(values), MOST_ARRAYS):
             base, some = ends[start - 1] if start else 0, slice(start, start + MOST_ARRAYS)
             state = [x.data.ptr + base * dtype.itemsize for x in rule.state]
             FAMILY.launch(rule.kernel, char, device, pairs[some], [end - base for end in ends[some]], state, rule.numbers)
-    finally:
-        for value in values:
-            value.version.bump()
     return True
 
 
@@ -241,21 +249,13 @@ def step_counted(values: Sequence[Tensor], states: Mapping[Tensor, Mapping[str, 
         rates["fd".index(lr._array.dtype.char)] = lr._array.data.ptr
     else:
         given = float(lr)
-    for value in values:
-        refuse_inference(value)
-    for value in values:
-        writing(value)
-    try:
-        with on_device_of(first):
-            cupy().cuda.runtime.setDevice(device)  # as above
-            factors = kind((_FACTORS * len(values),), dtype)
-            for start in range(0, len(values), COUNTED.most):
-                rows, base = table[start : start + COUNTED.most], ends[start - 1] if start else 0
-                handed = factors.data.ptr + _FACTORS * start * dtype.itemsize
-                counts, sizes = range(1, len(rows) + 1), [end - base for end in ends[start : start + COUNTED.most]]
-                COUNTED.launch(f"{rule.kernel}_factors", dtype.char, device, rows, counts, [handed, *rates], [*rule.factors, given])
-                COUNTED.launch(rule.kernel, dtype.char, device, rows, sizes, [handed], rule.numbers)
-    finally:
-        for value in values:
-            value.version.bump()
+    with _written(values), on_device_of(first):
+        cupy().cuda.runtime.setDevice(device)  # as above
+        factors = kind((_FACTORS * len(values),), dtype)
+        for start in range(0, len(values), COUNTED.most):
+            rows, base = table[start : start + COUNTED.most], ends[start - 1] if start else 0
+            handed = factors.data.ptr + _FACTORS * start * dtype.itemsize
+            counts, sizes = range(1, len(rows) + 1), [end - base for end in ends[start : start + COUNTED.most]]
+            COUNTED.launch(f"{rule.kernel}_factors", dtype.char, device, rows, counts, [handed, *rates], [*rule.factors, given])
+            COUNTED.launch(rule.kernel, dtype.char, device, rows, sizes, [handed], rule.numbers)
     return True
