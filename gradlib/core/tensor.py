@@ -714,11 +714,29 @@ class Tensor(Methods):
             )
         if id(self) in memo:
             return memo[id(self)]
-        result = memo[id(self)] = _of_class(type(self), arrays.copy(self._array))
+        result = memo[id(self)] = self._copy_in_storage(memo)
         result.requires_grad_(self.requires_grad)
         if self._meta is not None and self._meta.grad is not None:
             result.grad = copying.deepcopy(self._meta.grad, memo)
         vars(result).update(copying.deepcopy(vars(self), memo))
+        return result
+
+    def _copy_in_storage(self, memo: dict[Any, Any]) -> Tensor:
+        """A leaf in a copy of its storage, of which ``memo`` has one for all tensors of that storage: views and aliases stay such."""
+        array, storage = self._array, self._storage()
+        if not arrays.is_dense(storage):  # a user's array with gaps, whose copy has none
+            return _of_class(type(self), arrays.copy(array))
+        key = (Tensor, id(storage))
+        if key not in memo:
+            memo[key] = wrap(arrays.copy(storage)), storage  # the storage too, so that its id stays its own
+        whole, _ = memo[key]
+        if storage is array:
+            result = _of_class(type(self), whole._array)
+        else:
+            start = arrays.address(array) - arrays.address(storage)
+            result = _of_class(type(self), arrays.strided(whole._array, array.shape, array.strides, start, array.dtype))
+            result.meta.storage = whole._array
+        result._version_slot = whole.version
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:

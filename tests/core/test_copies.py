@@ -123,6 +123,29 @@ def test_copies_keep_class_and_layout(copied: Callable[[Any], Any]) -> None:
     assert made.tolist() == turned.tolist()
 
 
+def test_deep_copies_of_views_and_aliases_share_one_copy_of_the_storage() -> None:
+    base = gradlib.arange(6.0).reshape(2, 3).clone()
+    numbers = gradlib.ones(2, 2, dtype=gradlib.complex64)
+    given = [base, base.t()[:2, 1], base.detach(), numbers, numbers.real[0]]
+    for order in ([0, 1, 2, 3, 4], [4, 1, 2, 3, 0]):  # a view before what it is a view of, and after it
+        copies = dict(zip(order, copy.deepcopy([given[place] for place in order]), strict=True))
+        whole, part, alias, values, real = (copies[place] for place in range(5))
+        assert [copies[place].tolist() for place in range(5)] == [x.tolist() for x in given]
+        assert (part.stride(), part.storage_offset(), part._version) == ((1,), 3, 0)
+        product = gradlib.ones(2, requires_grad=True) * part
+        whole[1] = 10
+        values[0, 0] = 7
+        assert (part.tolist(), alias[1].tolist(), real.tolist()) == ([10.0, 10.0], [10.0, 10.0, 10.0], [7.0, 1.0])
+        assert (base[1].tolist(), numbers[0, 0].item()) == ([3.0, 4.0, 5.0], 1), "what was copied is as it was"
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+
+
+def test_a_view_alone_is_copied_in_its_storage() -> None:
+    made = copy.deepcopy(gradlib.arange(6).clone()[2:4])
+    assert made.as_strided((4,), (1,), 0).tolist() == [0, 1, 2, 3], "torch copies storages"
+
+
 def test_hooks_are_not_pickled_and_a_warning_says_so() -> None:
     x = gradlib.ones(2, requires_grad=True)
     x.register_hook(lambda g: g * 2)
