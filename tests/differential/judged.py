@@ -115,6 +115,12 @@ JUDGED: list[Judged] = [
         line=r"logical_(not|and|or|xor)_\(",
     ),
     Judged(
+        ("value", "accepts"),
+        "torch does not record that a tensor got another shape under no_grad, and hands its gradient on in that shape",
+        line=r"(no_grad|inference_mode)\(\):\n(    .*\n)*    .*\.(t|transpose|swapaxes|swapdims|squeeze|unsqueeze)_\(",
+        modes=("backward", "again"),
+    ),
+    Judged(
         ("value",),
         "NaN is past every number, as in NumPy; torch puts it past other NaN too",
         line=r"WHERE = .*(searchsorted|bucketize)",
