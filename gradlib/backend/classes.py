@@ -6,12 +6,11 @@ As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WARP_SUM, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WARP_SUM, WHOLE
+from gradlib.backend.launching import kernels
 
 LONGEST = 4096
 """The most rows of which one block makes the sum."""
@@ -100,10 +99,7 @@ __device__ T counted(const long long* classes, const {ctype}* w, long long adim,
 """
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    number = NUMBERS[char]
-    return Kernel(f"PPPPqqIII{number}{number}I", kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def _plan(x: Any, classes: Any, w: Any, shape: tuple[int, ...]) -> tuple[int, int] | None:

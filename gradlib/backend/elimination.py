@@ -6,22 +6,16 @@ between several of their own. As in `gradlib.backend.kernel_text`, every other c
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.matrices import COMPLEX, REAL, steps
 from gradlib.backend.reducing import is_one
 
 WIDEST = 32
 """The most rows of a matrix, which a block keeps in shared memory: a warp finds the pivot of a column at once."""
-
-_FORMATS = {
-    "solve": "PPPiiiiiiiiPPiii", "det": "PPiiii", "slogdet": "PPPiiii", "log_slope": "PP?Piiii", "cofactors": "PPiiii",
-    "cholesky": "PPiiii",
-}  # fmt: skip
 
 _DECOMPOSE = """
 // The decomposition into L U of a matrix whose rows and columns are those of A that ``rows`` and ``columns`` say, by the largest pivot of
@@ -301,9 +295,7 @@ def source(char: str) -> str:
 _EXCHANGE = "template <typename X> __device__ void exchange(X& a, X& b) { const X held = a; a = b; b = held; }\n"
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def _planned(A: Array) -> tuple[int, int, tuple[int, int, int]] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, row_major_copy
 from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.placing import ADDED, PLACES, WRAPPED, named_of, put, spread_of
 from gradlib.backend.reducing import is_one
 
@@ -125,10 +125,7 @@ def source(char: str, places: str) -> str:
     return "".join(texts)
 
 
-@cache
-def _kernel(name: str, char: str, places: str) -> Kernel:
-    operands = "PP?I" if name in _FOLDS else "P?PPP?I"
-    return Kernel(["PPIIIIqqqqqqq", *operands], kernel_of(source, char, places, name=name))
+_kernel = kernels(source)
 
 
 @lru_cache(4096)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WARP_SUM, WHOLE, spans_of, written
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WARP_SUM, WHOLE, spans_of, written
+from gradlib.backend.launching import Kernel, compiled, kernel_in
 
 LONGEST = 1 << 14
 """The most elements that one block adds up."""
@@ -76,9 +76,7 @@ def source(name: str, char: str, kinds: str) -> str:
 
 @cache
 def _kernel(name: str, char: str, kinds: str) -> Kernel:
-    module = compiled(source(name, char, kinds), "--fmad=false")
-    formats = ["P" if kind == "v" else "PII" if kind == "b" else NUMBERS[char] for kind in kinds]
-    return Kernel("".join([*formats, "PI"]), lambda device: module.get_function(f"gradlib_{name}"))
+    return kernel_in(compiled(source(name, char, kinds), "--fmad=false"), name)
 
 
 def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False) -> Callable[..., Array | None]:
@@ -190,9 +188,7 @@ extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {
 
 @cache
 def _sum_kernel(name: str, char: str) -> Kernel:
-    module = compiled(sum_source(name, char), "--fmad=false")
-    formats = ["P" if each in "xy" else NUMBERS[char] for each in SUMS[name][0].split()]
-    return Kernel("".join([*formats, "P", NUMBERS[char], "I"]), lambda device: module.get_function(f"gradlib_{name}"))
+    return kernel_in(compiled(sum_source(name, char), "--fmad=false"), name)
 
 
 def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1) -> Array | None:

@@ -5,12 +5,11 @@ As in `gradlib.backend.kernel_text`, every other call is CuPy's own. Half types 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.reducing import EACH, is_one, of_lines, plan
 
 _PLACES = """    const E* const at = places + (whole ? line - x : 0);
@@ -52,9 +51,7 @@ def source(char: str) -> str:
     return of_lines(_KERNELS, char)
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel("PPP??PIII", kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def integral(name: str, samples: Any, places: Any, dim: int, g: Any = None, shape: tuple[int, ...] | None = None) -> Array | None:

@@ -6,6 +6,7 @@ CuPy's own launch asks each argument anew what it is; of a kernel whose paramete
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -73,6 +74,37 @@ def refusals() -> Any:
     return cupy().cuda.driver.CUDADriverError, OverflowError
 
 
+_LETTERS = {
+    "bool": "?", "int": "i", "long long": "q", "unsigned char": "B", "unsigned short": "H", "unsigned": "I", "unsigned long long": "Q",
+    "float": "f", "double": "d",
+}  # fmt: skip
+_TYPEDEF, _STRUCT = re.compile(r"typedef ([\w ]+) (\w+);"), re.compile(r"struct (\w+) \{([^}]*)")
+
+
+def formats_of(text: str, name: str) -> list[str]:
+    """The parameters of the kernel ``gradlib_NAME`` of a CUDA text as ``struct`` packs them, of a structure all of its members.
+
+    Types may be the text's own: a ``typedef``, or a ``struct`` of numbers and pointers, whose functions come behind them.
+    """
+    types = {made: ctype for ctype, made in _TYPEDEF.findall(text)}
+    members = {made: body.partition("__device__")[0].split(";")[:-1] for made, body in _STRUCT.findall(text)}
+
+    def letters(declared: str) -> str:
+        """Of one parameter, or of members that have one type."""
+        first, *others = declared.split(",")
+        ctype = first.strip().removeprefix("const ").rpartition(" ")[0]
+        if "*" in first:
+            return "P" * (1 + len(others))
+        if ctype in members:
+            return "".join(map(letters, members[ctype]))
+        while ctype in types:
+            ctype = types[ctype]
+        return _LETTERS[ctype] * (1 + len(others))
+
+    start = text.index("(", text.index(f" gradlib_{name}(")) + 1
+    return [letters(each) for each in text[start : text.index(")", start)].split(",")]
+
+
 class Functions(dict[int, int]):
     """The driver's handle of a kernel by device, made when it is first asked for.
 
@@ -119,3 +151,16 @@ class Kernel:
             return False
         slots.free.append(slot)
         return True
+
+
+def kernel_in(module: Any, name: str) -> Kernel:
+    """The kernel ``gradlib_NAME`` of CuPy's module of a text."""
+    return Kernel(formats_of(module.code, name), lambda device: module.get_function(f"gradlib_{name}"))
+
+
+def kernels(write: Callable[..., str]) -> Callable[..., Kernel]:
+    """What gives kernels by their names, and the arguments with which ``write`` writes the text that they are in.
+
+    A text is compiled once for all of its kernels, and a kernel made once.
+    """
+    return cache(lambda name, *of: kernel_in(_module(write, *of), name))

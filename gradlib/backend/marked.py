@@ -7,13 +7,12 @@ all. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, row_major_copy
 from gradlib.backend.copying import WORDS
 from gradlib.backend.kernel_text import spans_of
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.placing import WRAPPED
 
 LONGEST = 1 << 16
@@ -80,9 +79,7 @@ extern "C" __global__ void gradlib_collected(const {word}* g, bool one, unsigned
 """
 
 
-@cache
-def _kernel(name: str, itemsize: int) -> Kernel:
-    return Kernel(f"{'PIIPq' if name == 'spread' else 'P?I'}PIIPI", kernel_of(source, itemsize, name=name))
+_kernel = kernels(source)
 
 
 def _lies_beside(array: Any, char: str, like: Array) -> bool:

@@ -7,14 +7,13 @@ Asked of CuPy's functions these take up to seven launches each. As in `gradlib.b
 from __future__ import annotations
 
 import operator
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST, THREADS
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 
 LARGEST = 4096
 """The most elements of a matrix, which a warp goes through."""
@@ -25,7 +24,6 @@ WIDEST = 64
 REAL = {"f": "float", "d": "double", "F": "float", "D": "double"}
 NUMBERS = (int, float, np.floating)
 _PARTS = {None: 0, "L": 1, "U": 2}
-_FORMATS = {"finite": "PPPIIII", "spoil": "PPPPIIII", "scaled": "PPPPddIIiiiII", "triangle": "PPPIIIIiiiiiiI"}
 
 
 COMPLEX = """
@@ -100,9 +98,7 @@ def source(char: str) -> str:
     ).replace("NAN_", nan)
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 _BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "ulonglong2"}  # by their number of bytes
@@ -121,9 +117,7 @@ def part_source(itemsize: int) -> str:
     )
 
 
-@cache
-def _part_kernel(itemsize: int) -> Kernel:
-    return Kernel("PPiiiIiiiI", kernel_of(part_source, itemsize, name="part"))
+_part = kernels(part_source)
 
 
 def part_of_matrices(A: Array, diagonal: int, upper: bool) -> Array | None:
@@ -133,7 +127,7 @@ def part_of_matrices(A: Array, diagonal: int, upper: bool) -> Array | None:
         return None
     out, data = type(A)(shape, A.dtype), A.data
     values = (data.ptr, out.data.ptr, shape[-2], shape[-1], diagonal, upper, *strides, n)
-    return out if _part_kernel(itemsize).run(data.device_id, n, THREADS, *values) else None
+    return out if _part("part", itemsize).run(data.device_id, n, THREADS, *values) else None
 
 
 def finite_or_identity(A: Array, part: str | None) -> tuple[Array, Array] | None:

@@ -7,12 +7,11 @@ least. As in `gradlib.backend.kernel_text`, other calls are the declared formula
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, NUMBERS, THREADS, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.launching import kernels
 
 LONGEST = 1024
 """The most steps of one thread."""
@@ -56,11 +55,7 @@ extern "C" __global__ void gradlib_slope(const E* g, bool one, const E* x, const
 """
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    number = NUMBERS[char]
-    formats = f"PPP{number}IIII" if name == "distance" else f"P?PPPP{number}IIIIII"
-    return Kernel(formats, kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def _are_served(x: Array, y: Array) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.kernel_text import CTYPES, LARGEST, MOST, NUMBERS, THREADS, WHOLE, held, spans_of
-from gradlib.backend.launching import Kernel, kernel_of, launcher, refusals
+from gradlib.backend.launching import kernels, launcher, refusals
 from gradlib.backend.pointwise_text import COMPARE, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source, source
 from gradlib.backend.where import where_function
 
@@ -53,9 +53,7 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     return run
 
 
-@cache
-def _of_parts(name: str, char: str) -> Kernel:
-    return Kernel("PPI", kernel_of(parts_source, char, name=name))
+_of_parts = kernels(parts_source)
 
 
 def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
@@ -231,6 +229,9 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     return run
 
 
+_kernel = kernels(source)
+
+
 def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | None:
     """``isclose`` of CuPy arrays of float32 or float64; None where no kernel serves the operands."""
     made, dtype = cupy().ndarray, x.dtype
@@ -242,12 +243,7 @@ def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | 
     shape, n, spans = met
     out = made(shape, np.bool_)
     values = (data.ptr, *spans[:2], y.data.ptr, *spans[2:], rtol, atol, equal_nan, out.data.ptr, n)
-    return out if _close(dtype.char).run(data.device_id, n, THREADS, *values) else None
-
-
-@cache
-def _close(char: str) -> Kernel:
-    return Kernel(f"PIIPII{char * 3}PI", kernel_of(source, char, name="close"))
+    return out if _kernel("close", dtype.char).run(data.device_id, n, THREADS, *values) else None
 
 
 @cache

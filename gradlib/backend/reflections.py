@@ -6,7 +6,7 @@ CuPy's. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.matrices import REAL, steps
 from gradlib.backend.singular import LONGEST, SHARED, WIDEST
 
@@ -91,9 +91,7 @@ def source(char: str) -> str:
     return head(char, _KERNEL.replace("LIMIT", "125" if REAL[char] == "float" else "1021"))
 
 
-@cache
-def _kernel(char: str) -> Kernel:
-    return Kernel("PPPiiiiiii", kernel_of(source, char, name="qr"))
+_kernel = kernels(source)
 
 
 @lru_cache(maxsize=512)
@@ -122,7 +120,7 @@ def decomposed(A: Array, whole: bool = False) -> tuple[Array, Array] | None:
     m, n, count, width, block, threads, shared = plan
     made, data = type(A), A.data
     Q, U = made((*shape[:-1], count), dtype), made((*shape[:-2], count, n), dtype)
-    run = _kernel(dtype.char).run(
+    run = _kernel("qr", dtype.char).run(
         data.device_id, threads, block, data.ptr, Q.data.ptr, U.data.ptr, m, n, count, width, *strides, shared=shared
     )  # fmt: skip
     return (Q, U) if run else None

@@ -6,12 +6,10 @@ functions are several between others of CuPy's. As in `gradlib.backend.kernel_te
 
 from __future__ import annotations
 
-from functools import cache
-
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.matrices import REAL, steps
 
 WIDEST = 32
@@ -115,9 +113,7 @@ def source(char: str) -> str:
     return head(char, _KERNEL.replace("SWEEPS", str(_SWEEPS)).replace("EPSILON", epsilon))
 
 
-@cache
-def _kernel(char: str) -> Kernel:
-    return Kernel("PPPiIiii", kernel_of(source, char, name="eigh"))
+_kernel = kernels(source)
 
 
 def eigenvalues(A: Array, upper: bool, with_vectors: bool) -> tuple[Array, Array | None] | None:
@@ -130,5 +126,5 @@ def eigenvalues(A: Array, upper: bool, with_vectors: bool) -> tuple[Array, Array
     shared = (2 * n * (n | 1) + pairs) * A.itemsize + pairs * values.itemsize + 8
     threads = 32 if n <= 8 else 128
     pointers = A.data.ptr, values.data.ptr, 0 if vectors is None else vectors.data.ptr
-    run = _kernel(char).run(A.data.device_id, A.size // (n * n) * threads, threads, *pointers, n, upper, *strides, shared=shared)
+    run = _kernel("eigh", char).run(A.data.device_id, A.size // (n * n) * threads, threads, *pointers, n, upper, *strides, shared=shared)
     return (values, vectors) if run else None

@@ -6,13 +6,13 @@ A warp runs along a line, 32 elements at a time. As in `gradlib.backend.kernel_t
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
 from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.reducing import is_one
 
 LONGEST = 4096
@@ -144,11 +144,7 @@ def _slope(name: str, char: str) -> str:
 """
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    if name.endswith("_slope"):
-        return Kernel("P?PPPIII", kernel_of(source, char, name=name))
-    return Kernel("PPIIII" if name in _FOLDS else "PPPIIII", kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 @lru_cache(4096)

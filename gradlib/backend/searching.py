@@ -6,19 +6,16 @@ Each is one launch, where CuPy's functions sort, compare and gather by several. 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
 from gradlib.backend.kernel_text import MOST, THREADS
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.sorting import COMPARED, keys
 
 LONGEST = 1024
 """The most elements that each of an array is compared with."""
-
-_FORMATS = {"places": "PPPIIII", "among": "PPPIII", "distinct": "PPPI"}
 
 
 def source(char: str) -> str:
@@ -59,9 +56,7 @@ def source(char: str) -> str:
     )
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def _alike(one: Any, other: Any) -> bool:

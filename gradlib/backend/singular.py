@@ -8,7 +8,7 @@ their lengths are the singular values. It is one launch, where cuSOLVER's functi
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.matrices import NUMBERS, REAL, steps
 
 WIDEST = 32
@@ -29,7 +29,6 @@ SHARED = 48 << 10
 _SWEEPS = 30
 """After so many rounds over all pairs it ends in any case; some eight are enough."""
 
-_FORMATS = {"svd": "PPPPiiiiiiii", "pinv": "PPPPPPPddiiiiiiiiiiii"}
 
 _KERNELS = """
 // What a block knows of one matrix, of which the longer side is that of the columns: a A, or a conjugate transpose of it.
@@ -283,9 +282,7 @@ def source(char: str) -> str:
     return head(char, text)
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 @lru_cache(maxsize=512)

@@ -7,23 +7,14 @@ what lies between in shared memory. As in `gradlib.backend.pointwise`, every oth
 from __future__ import annotations
 
 import operator
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 from gradlib.backend.matrices import REAL, WIDEST as TALLEST
 from gradlib.backend.singular import SHARED, WIDEST
-
-_VIEW, _LINE = "Piii", "Pii"
-_FORMATS = {
-    "eigh_slope": (_VIEW, _LINE, _LINE, _VIEW, "P", "i"), "svd_slope": (_VIEW, _LINE, _VIEW, _VIEW, _LINE, _VIEW, "P", "i", "i", "i"),
-    "qr_slope": (_VIEW, _VIEW, _VIEW, _VIEW, "P", "i", "i", "i"), "cholesky_slope": (_VIEW, _VIEW, "P", "i"),
-    "pinv_slope": (_VIEW, _VIEW, _VIEW, "P", "i", "i", "i"), "fit_slope": (_VIEW, _VIEW, _VIEW, _VIEW, _VIEW, "P", "i", "i", "i"),
-    "inverse_slope": (_VIEW, _VIEW, "P", "i"), "triangle_slope": (_VIEW, _VIEW, _VIEW, "P", "P", "i", "i", "i", "i"),
-}  # fmt: skip
 
 _KERNELS = """
 // Operands in any order, of as many matrices or lines as there are blocks.
@@ -242,9 +233,7 @@ def source(char: str) -> str:
     return head(char, _KERNELS)
 
 
-@cache
-def _kernel(name: str, char: str) -> Kernel:
-    return Kernel(_FORMATS[name], kernel_of(source, char, name=name))
+_kernel = kernels(source)
 
 
 def _add(values: list[int], x: Any, like: Array, dims: int) -> bool:

@@ -7,13 +7,12 @@ Values and places come from one launch, where CuPy's ``argsort`` takes several a
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
 from gradlib.backend.kernel_text import MOST, THREADS
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 
 LONGEST = 256
 """The longest lines that are sorted here: each element is compared with every other one of its line."""
@@ -72,9 +71,7 @@ def source(char: str) -> str:
     )
 
 
-@cache
-def _kernel(char: str) -> Kernel:
-    return Kernel("PPPIIIIIII", kernel_of(source, char, name="sort"))
+_kernel = kernels(source)
 
 
 def sorted_lines(
@@ -104,4 +101,4 @@ def sorted_lines(
         array = array.copy()
     data, out, places = array.data, ndarray(shape, array.dtype), ndarray(shape, int64)
     values = (data.ptr, out.data.ptr, places.data.ptr, size, inner, start, count, bool(descending), median, n)
-    return (out, places) if _kernel(char).run(data.device_id, n, THREADS, *values) else None
+    return (out, places) if _kernel("sort", char).run(data.device_id, n, THREADS, *values) else None

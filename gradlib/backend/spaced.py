@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.kernel_text import MOST, THREADS, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
+from gradlib.backend.launching import kernels
 
 _COUNTED = {"l": "long long", "q": "long long", "i": "int", "f": "float", "d": "double"}
 
@@ -25,10 +24,7 @@ def arange_source(char: str) -> str:
     )
 
 
-@cache
-def _arange(char: str) -> Kernel:
-    number = "d" if char in WHOLE else "q"
-    return Kernel(f"{number}{number}PI", kernel_of(arange_source, char, name="arange"))
+_arange = kernels(arange_source)
 
 
 def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | None:
@@ -39,7 +35,7 @@ def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | No
     if char not in WHOLE:
         start, step = int(start), int(step)
     out = cupy().ndarray(count, dtype)
-    return out if _arange(char).run(out.data.device_id, count, THREADS, start, step, out.data.ptr, count) else None
+    return out if _arange("arange", char).run(out.data.device_id, count, THREADS, start, step, out.data.ptr, count) else None
 
 
 def linspace_source(char: str) -> str:
@@ -54,10 +50,7 @@ def linspace_source(char: str) -> str:
     )
 
 
-@cache
-def _linspace(char: str) -> Kernel:
-    number = "f" if char == "f" else "d"
-    return Kernel(f"{number * 3}PI", kernel_of(linspace_source, char, name="linspace"))
+_linspace = kernels(linspace_source)
 
 
 def linspace(first: Any, last: Any, step: Any, count: int, dtype: np.dtype) -> Array | None:
@@ -71,4 +64,4 @@ def linspace(first: Any, last: Any, step: Any, count: int, dtype: np.dtype) -> A
         return None
     out = cupy().ndarray(count, dtype)
     values = (float(first), float(last), float(step), out.data.ptr, count)
-    return out if _linspace(char).run(out.data.device_id, count, THREADS, *values) else None
+    return out if _linspace("linspace", char).run(out.data.device_id, count, THREADS, *values) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.kernel_text import ALL_CTYPES, HEADERS, MOST, NUMBERS, THREADS, held, spans_of
-from gradlib.backend.launching import Kernel, kernel_of, launcher, refusals
+from gradlib.backend.launching import kernels, launcher, refusals
 from gradlib.backend.pointwise_text import WHERE, form, source
 
 
@@ -77,6 +77,9 @@ def where_function() -> Callable[..., Array]:
     return run
 
 
+_kernel = kernels(source)
+
+
 def put_where(target: Array, mask: Any, value: Any) -> bool:
     """Write a number, or the one element of an array, into a contiguous CuPy array where a mask holds that broadcasts to it.
 
@@ -101,13 +104,8 @@ def put_where(target: Array, mask: Any, value: Any) -> bool:
         if number is None:
             return False
         written = (number,)
-    kernel = _put_where(char, "bb" if len(written) > 1 else "nb")
+    kernel = _kernel("where_bb" if len(written) > 1 else "where_nb", char)
     return kernel.run(data.device_id, n, THREADS, mask.data.ptr, *spans[2:], *written, data.ptr, *spans[:2], data.ptr, n)
-
-
-@cache
-def _put_where(char: str, kinds: str) -> Kernel:
-    return Kernel(f"PII{'PII' if kinds == 'bb' else NUMBERS[char]}PIIPI", kernel_of(source, char, name=f"where_{kinds}"))
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.formulas import FORMULAS, function_for, typed
 from gradlib.backend.kernel_text import CTYPES, HEADERS, WHOLE, held, written
-from gradlib.backend.launching import Kernel, compiled
+from gradlib.backend.launching import Kernel, compiled, kernel_in
 from gradlib.backend.pointwise_text import COMPARE, ONE, OWN, TWO
 from gradlib.core.declaration import Op
 
@@ -201,9 +201,7 @@ def traced(rule: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Arr
 
     @functools.cache
     def kernel(_: str, kinds: str) -> Kernel:
-        module = compiled(trace.source(made, dict(zip(names, kinds, strict=True))), "--fmad=false")
-        formats = ["P" if kind == "v" else "PII" for kind in kinds]
-        return Kernel("".join([*formats, "PI"]), lambda device: module.get_function("gradlib_rule"))
+        return kernel_in(compiled(trace.source(made, dict(zip(names, kinds, strict=True))), "--fmad=false"), "rule")
 
     launch = function_for(kernel, made.dtype, masks=True)
     return lambda *args: launch(*[args[i] for i in places])
