@@ -97,7 +97,7 @@ def test_derivatives_of_both_orders_on_a_device(dtype):
     singular = gradlib.as_tensor(drawn(dtype, 3, 2) @ drawn(dtype, 2, 3)).to("cuda").requires_grad_()
     for function, given in ((L.det, (A,)), (L.det, (singular,)), (L.inv, (A,)), (L.solve, (A, B)), (L.solve, (A, b))):
         assert gradlib.autograd.gradcheck(function, given)
-        assert gradlib.autograd.gradgradcheck(function, given)
+        assert gradlib.autograd.gradgradcheck(function, given, fast_mode=True)
     assert gradlib.autograd.gradcheck(lambda A: L.slogdet(A).logabsdet, A)
     assert gradlib.autograd.gradcheck(lambda A: L.cholesky(A @ A.mH + gradlib.eye(3, device="cuda")), A)
 

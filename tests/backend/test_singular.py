@@ -154,7 +154,7 @@ def test_derivatives_of_both_orders_on_a_device(shape, dtype):
         (lambda A, B: L.lstsq(A, B)[0], (A, B)),
     ):  # fmt: skip
         assert gradlib.autograd.gradcheck(function, given)
-        assert gradlib.autograd.gradgradcheck(function, given)
+        assert gradlib.autograd.gradgradcheck(function, given, fast_mode=True)
 
 
 def test_a_graph_captures_them():
