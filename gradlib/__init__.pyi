@@ -1567,7 +1567,7 @@ def fill_(input: Tensor, value: _Operand) -> Tensor:
     """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element without what follows the point.
+    """Each element without its fractional part, rounded towards zero.
 
     Args:
         input: any shape; integer or float.
@@ -1701,7 +1701,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
     Args:
         ndarray: an array of any shape, whose memory is shared.
-    Raises: TypeError for what is no NumPy array, or has elements gradlib does not hold; ValueError for foreign byte order.
+    Raises: TypeError for anything but a NumPy array, and for a dtype that gradlib does not have; ValueError for foreign byte order.
     Source: torch.from_numpy.
     Example:
         >>> gradlib.from_numpy(numpy.zeros(2))
@@ -3963,7 +3963,7 @@ def true_divide(input: Tensor, other: _Operand, *, out: Tensor | None = None) ->
     """
 
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element without what follows the point.
+    """Each element without its fractional part, rounded towards zero.
 
     Args:
         input: any shape; integer or float.

@@ -141,7 +141,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         tensor: any tensor.
         level: the number of a level; the innermost when left out.
     Returns: a named tuple (primal, tangent); the primal is a view that carries no tangent.
-    Raises: TypeError, within a level, for what is no Tensor.
+    Raises: TypeError, within a level, for anything but a Tensor.
     Source: torch.autograd.forward_ad.unpack_dual.
     Example:
         >>> import gradlib.autograd.forward_ad as fwAD

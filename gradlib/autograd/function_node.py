@@ -54,7 +54,7 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
-        """Say which inputs forward wrote in place; they must be among what it returns."""
+        """Say which inputs forward wrote in place; it must return them too."""
         self.dirty_tensors = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
@@ -221,7 +221,7 @@ class FunctionNode(Node):
     attributes: dict[str, Any]  # the ctx's own
     needs: tuple[bool, ...]  # for each argument
     devices: tuple[int | None, ...]  # of the tensor arguments, None for the host; empty where there was nothing else
-    outputs: tuple[Layout | None, ...]  # None for what is no tensor
+    outputs: tuple[Layout | None, ...]  # None for a result that is no tensor
     constant: tuple[int, ...]  # outputs that were marked non-differentiable
     for_forward: tuple[Tensor | None, ...]  # what ``save_for_forward`` kept, until ``jvp`` has run
     in_jvp: bool
@@ -279,7 +279,7 @@ class FunctionNode(Node):
     def save(self, tensors: Any, results: tuple[Any, ...]) -> None:
         """Save what the user gave to ``save_for_backward``.
 
-        Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
+        Raises: TypeError for anything but a tensor, RuntimeError for a tensor made in inference mode.
         """
         plain = not (global_state.active and thread_state.saving)
         saved: list[Saved] = []
@@ -308,7 +308,7 @@ class FunctionNode(Node):
         return tuple.__new__(Saved, (tensor, None, None, 0 if version is None else version.count))
 
     def _check_savable(self, number: int, tensor: Any) -> None:
-        """Refuse what is no tensor, and tensors made in inference mode."""
+        """Refuse values that are no tensors, and tensors made in inference mode."""
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {number} is of type {type(tensor).__name__} (in {self.name()}). "
@@ -406,7 +406,7 @@ class FunctionNode(Node):
         return grads
 
     def _check_places(self, grads: tuple[Any, ...]) -> None:
-        """Refuse a gradient for what is no tensor."""
+        """Refuse a gradient for an argument that is no tensor."""
         for position, d in enumerate(grads):
             if d is not None and position not in self.positions:
                 raise RuntimeError(

@@ -182,7 +182,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         create_graph: give results that can be differentiated.
         strict: an error, instead of zeros, when the outputs do not depend on an input.
     Returns: (outputs, product), the product as inputs.
-    Raises: RuntimeError for a v that does not fit or is missing, and as ``strict`` says; TypeError for what is no Tensor.
+    Raises: RuntimeError for a v that does not fit or is missing, and as ``strict`` says; TypeError for anything but a Tensor.
     Source: torch.autograd.functional.vjp.
     Example:
         >>> x = gradlib.tensor([1.0, 2.0])

@@ -65,7 +65,7 @@ def may_leave_host() -> bool:
 
 
 def namespace(value: object) -> Namespace:
-    """The module whose functions take this array. Raises: TypeError for what is no array."""
+    """The module whose functions take this array. Raises: TypeError for anything but an array."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np
     if is_cupy(value):

@@ -14,7 +14,7 @@ class finfo:
 
     Args:
         type: the dtype; defaults to the default dtype.
-    Raises: TypeError for what is no dtype, or has no floating-point numbers.
+    Raises: TypeError for anything but a dtype, and for one that is not of floating-point numbers.
     Source: torch.finfo.
     Example:
         >>> gradlib.finfo(gradlib.float32).eps

@@ -1,4 +1,4 @@
-"""What the arguments of public functions are, and what is said of one that is something else.
+"""The types that arguments of public functions have, and the error for an argument of another type.
 
 A parameter's annotation says what it takes. Where that is Any, since raw arrays are taken as well and results are as the arguments are, its
 name says it, which means the same everywhere (``KINDS``), or in this function (``KINDS_OF``). The type stubs say the same to type checkers
@@ -289,7 +289,7 @@ def _class_name(value: Any) -> str:
 
 
 def _advice(kind: str, value: Any) -> str:
-    """What to do, where the value can be made what it is to be; and a text that is no dtype's name."""
+    """Advice on how to convert a value to the right type, where it can be; and on a text that is not the name of a dtype."""
     if kind.startswith("DType") and isinstance(value, str):
         return f" {value!r}"
     if not kind.startswith(("Tensor", "Operand")):

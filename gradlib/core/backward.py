@@ -1,4 +1,4 @@
-"""``backward`` and ``grad``: what a user calls, checked, and turned into a walk."""
+"""``backward`` and ``grad``: a user's call is checked and turned into a walk."""
 
 from __future__ import annotations
 

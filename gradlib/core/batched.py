@@ -1,4 +1,4 @@
-"""Batched tensors: what a function inside ``vmap`` sees of one example, while ``value`` holds the whole batch.
+"""Batched tensors: to a function inside ``vmap`` they look like one example, while ``value`` holds the whole batch.
 
 A ``Batched`` is the logical tensor: it has the shape of one example. Its ``value`` is the physical tensor, with the batch as first
 dimension. Operations are recorded on physical tensors, so a logical tensor's node, version and tangents are its physical tensor's. Its

@@ -96,7 +96,7 @@ def _conjugated(run: Any) -> Any:
 
 
 def source_of_run(op: Op, method: str, frees: bool) -> str:
-    """The Python text that unpacks what a node saved, checks versions and applies the rules.
+    """The Python text that unpacks a node's saved values, checks versions and applies the rules.
 
     Of two gradients of which only one is wanted ``run_and_free`` gives that one alone, with which the walk goes on at once.
     """
@@ -174,7 +174,7 @@ def _given_back(op: Op, method: str, frees: bool, grads: str) -> list[str]:
 
 
 def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
-    """Lines that turn a saved name into what its rules take: outputs rebuilt as Tensors when recording, inputs checked."""
+    """Lines that turn a saved name into an argument of its rules: outputs rebuilt as Tensors when recording, inputs checked."""
     _, kind, place, _ = op.needs[name]
     if kind == "output":
         return [f"{indent}{name} = output_tensor(self, {name}, {place})"] if recorded else []

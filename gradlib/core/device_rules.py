@@ -43,7 +43,7 @@ _PACKAGES = ("gradlib.ops", "gradlib.backend.vectorised")
 
 @cache
 def operators() -> dict[str, Callable[..., Any]]:
-    """By name, what stands for the operators."""
+    """By name, the functions that replace the operators."""
     made: dict[str, Callable[..., Any]] = {_MARK + name: of_two(name, theirs) for name, theirs in _BINARY.values()}
     made |= {f"{_MARK}{name}_in_place": _in_place(name, theirs) for name, theirs in _IN_PLACE.items()}
     made |= {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted, f"{_MARK}array": cupy().ndarray}
@@ -171,7 +171,7 @@ def kernel_function(kernel: str | Callable[..., Any]) -> Callable[..., Any]:
 
 
 def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that leaves to a formula what its kernel does not serve. ``kernel``: as the declaration of an operation names it."""
+    """A function that runs a kernel, or a formula for arguments it does not serve. ``kernel``: as an operation's declaration names it."""
     launched = kernel_function(kernel)
 
     def run(*args: Any) -> Any:
@@ -203,7 +203,7 @@ def _lambdas(value: Any) -> dict[str, ast.Lambda]:
 
 
 def _rewritten(rule: Any, text: ast.Lambda | None) -> Any:
-    """A rule on a device; ``text``: what it was parsed to, if it is a lambda."""
+    """A rule on a device; ``text``: its syntax tree, if it is a lambda."""
     if text is None or not _is_lambda(rule) or rule.__closure__ is not None:
         return function_on_device(rule)
     if tuple(each.arg for each in text.args.args) != rule.__code__.co_varnames[: rule.__code__.co_argcount]:
@@ -229,7 +229,7 @@ def function_on_device(function: Any, decorated: bool = False) -> Any:
 
 
 _made: dict[Any, Any] = {}
-"""By each function, what it is on a device."""
+"""By each function, the one that replaces it on a device."""
 _spaces: dict[str, dict[str, Any]] = {}
 """By the name of a module of gradlib's, the names that its functions see on a device."""
 

@@ -282,7 +282,7 @@ def _visit(
 
 
 def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, replaces: bool) -> None:
-    """Give leaves whose gradient is complete what they have when a node fails, as torch has done by then."""
+    """When a node fails: write the gradients that are already complete to their leaves, as torch has done by then."""
     if type(failed) is AccumulateGrad:
         return
     waited_for = set(below([failed, *(node for node in pending if type(node) is not AccumulateGrad)]))
@@ -428,7 +428,7 @@ def _without_gradient(node: Node, hooks: dict[int, dict[int, Callable[..., Any]]
 
 
 def _after(node: Node, grads: Any, g: Any) -> Any:
-    """Run a node's post-hooks on what it returned, in the shapes and dtypes of its inputs."""
+    """Run a node's post-hooks on the gradients that it returned, in the shapes and dtypes of its inputs."""
     edges = zip(node.edges, grads, strict=True)
     grads = tuple([d if d is None or target is None else _writable(fit(d, target, node)) for target, d in edges])
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
@@ -454,7 +454,7 @@ def _check_answer(node: Node, answer: Any, count: int) -> None:
 
 
 def _writable(g: Any) -> Any:
-    """Gradients with arrays for the scalars that NumPy gives where there are no dimensions, so that what a hook writes into them stays."""
+    """Gradients with arrays in place of the scalars that NumPy gives where there are no dimensions, so that a hook can write into them."""
     if isinstance(g, list):
         return list(map(_writable, g))
     return np.asarray(g) if isinstance(g, np.generic) else g

@@ -1,4 +1,4 @@
-"""Forward mode: how a tangent passes through an operation, derived from what its declaration says.
+"""Forward mode: how a tangent passes through an operation, derived from its declaration.
 
 An elementwise operation multiplies the tangent by the derivative its rule multiplies the cotangent by; a linear one is applied to the
 tangent itself; a bilinear one once to the tangent of each side. For the rest the rule is transposed: it is linear in the cotangent, and

@@ -170,7 +170,7 @@ def is_plain_on_device(target: Any, given: Iterable[Any]) -> bool:
 
 
 def _write_on_device(name: str, array: Array, values: list[Any]) -> None:
-    """Write what a function of NumPy's name gives of a CuPy array and values into that array."""
+    """Apply a function of NumPy's name to a CuPy array and values, and write the result into that array."""
     on_device: Any = device_function(name, array.dtype.kind)
     if isinstance(on_device, namespace(array).ufunc):
         on_device(array, *values, out=array)
@@ -291,7 +291,7 @@ def _past_hooks(node: Node, view: View) -> Node:
 
 
 def write_tangents(target: Tensor, result: Any) -> None:
-    """Forward mode: give target, and what shares its memory, the tangents that go with its new values."""
+    """Forward mode: give target, and the tensors that share its memory, the tangents of its new values."""
     made = (result._meta.tangents or {}) if isinstance(result, Tensor) and result._meta is not None else {}
     for level in {*made, *(target.meta.tangents or {})}:
         if level in thread_state.interpreters and not level.asleep:

@@ -767,7 +767,7 @@ class Methods:
         """Write one value where all indices are equal, in place."""
 
     def fix(self, *, out: Tensor | None = None) -> Tensor:
-        """Each element without what follows the point."""
+        """Each element without its fractional part, rounded towards zero."""
 
     def fix_(self) -> Tensor:
         """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1567,7 +1567,7 @@ class Methods:
         """Divide this tensor; rounding_mode as in ``div``."""
 
     def trunc(self, *, out: Tensor | None = None) -> Tensor:
-        """Each element without what follows the point."""
+        """Each element without its fractional part, rounded towards zero."""
 
     def trunc_(self) -> Tensor:
         """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -246,7 +246,7 @@ class as_outside:
 
 
 def refuse_in_transform(called: str) -> None:
-    """Refuse what a function that a transform runs must not do, since its inputs are the transform's or the caller's own."""
+    """Refuse what a function must not do while a transform runs it, since its inputs are the transform's or the caller's own."""
     if thread_state.transforming:
         raise RuntimeError(
             f"You are attempting to call Tensor.{called}() (or perhaps using autograd.functional.* APIs) inside of a function being "
@@ -358,7 +358,7 @@ class in_walk:
 
 
 class plain_saving:
-    """While entered, what this thread saves for backward is saved as it is, whatever hooks are active."""
+    """While entered, this thread saves tensors for backward as they are: saved-tensor hooks are not called."""
 
     def __enter__(self) -> None:
         self.saving = thread_state.saving

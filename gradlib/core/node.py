@@ -150,7 +150,7 @@ PLAIN_OUTPUT = NodeMeta()
 
 
 class TensorMeta:
-    """Autograd metadata of a tensor, allocated at first use: its gradient, what it is a view of, hooks, tangents.
+    """Autograd metadata of a tensor, allocated at first use: its gradient, the tensor of which it is a view, hooks, tangents.
 
     The defaults are class attributes, so that making one costs no assignment.
     """
@@ -206,7 +206,7 @@ class Node:
 
     single = False
     frees = True
-    """Whether backward drops what the node saved. A node that saved no tensor keeps its numbers and shapes, and can run again."""
+    """Whether backward frees the node's saved values. A node that saved no tensor keeps its numbers and shapes, and can run again."""
     takes_none = False
     """Whether the node wants to run also when the gradients of all its outputs are None (custom Functions do)."""
     saved_names: tuple[str, ...] = ()
@@ -226,7 +226,7 @@ class Node:
     run_recorded: Callable[[Any], Any]
 
     def run_and_free(self, g: Any) -> Any:
-        """``run``, after which the node lets go of what it saved. Of an operation it is one text, for backward runs it for every node.
+        """``run``, after which the node frees its saved values. Of operations both are one generated function, called for every node.
 
         One that has two edges, of which one is None, may return the other's gradient alone.
         """
@@ -288,12 +288,12 @@ class Node:
         return self.seq
 
     def __call__(self, *grads: Any) -> Any:
-        """Run this node alone: no hook is called and nothing is freed; what it computes is recorded as any operation is.
+        """Run this node alone: no hook is called and nothing is freed; its computation is recorded as any operation is.
 
         Args:
             grads: a gradient, or None, for each differentiable output.
         Returns: the gradient for each input as the rules give it, broadcasting not undone; None where none is wanted.
-        Raises: TypeError for another number of arguments or what is no Tensor; RuntimeError when what it saved was freed.
+        Raises: TypeError for another number of arguments, or one that is no Tensor; RuntimeError when its saved values were freed.
         """
         places = self.differentiable_outputs()
         if len(grads) != len(places):

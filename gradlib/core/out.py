@@ -90,7 +90,7 @@ def call_into(function: Callable[..., Any], out: Any, /, *args: Any, **named: An
 
 
 def dtype_for(name: str, dtype: Any, out: Any) -> Any:
-    """The dtype in which an operation is to compute: what is named, or that of ``out=`` where torch takes it from there."""
+    """The dtype in which an operation is to compute: ``dtype=``, or that of ``out=`` where torch takes it from there."""
     return out._array.dtype if dtype is None and name in _COMPUTED_IN_OUT and isinstance(out, Tensor) else dtype
 
 
@@ -146,7 +146,7 @@ def _takes(name: str, result: Any, out: Any) -> bool:
 
 
 def _refuse(name: str, out: Any, result: Any) -> None:
-    """Refuse what cannot take a result as ``out=``."""
+    """Refuse an ``out=`` that cannot take a result."""
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
     if result._node is not None:

@@ -1,4 +1,4 @@
-"""Random numbers for Tensors: generators, the default one of each device, and what a draw does inside vmap."""
+"""Random numbers for Tensors: generators, the default one of each device, and draws inside vmap."""
 
 from __future__ import annotations
 

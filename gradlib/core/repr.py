@@ -1,4 +1,4 @@
-"""The text of a Tensor: its values as NumPy formats them, then what is not the default, then its place in the graph."""
+"""The text of a Tensor: its values as NumPy formats them, then attributes that are not the default, then its place in the graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Say how tensors print; what is left out stays as it is, but sci_mode, which goes back to None.
+    """Set how tensors print. An option that is not given stays as it is, except sci_mode, which goes back to None.
 
     Args:
         precision: digits behind the point.
@@ -90,7 +90,7 @@ def describe(tensor: Any) -> str:
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
-    """The elements that are shown, or all where they are few: what decides on the form of numbers."""
+    """The elements that decide on the format of the numbers: those that are shown, or all where they are few."""
     if values.size > options["threshold"]:
         edge = options["edgeitems"]
         for axis, size in enumerate(values.shape):

@@ -22,11 +22,11 @@ MOST = 8
 """The most kernels of a rule: it may be called with another number each time."""
 
 _KINDS = (int, float, bool, str, type(None), tuple)
-"""The types of arguments that are part of what a kernel is written for."""
+"""The types of arguments whose values are part of a kernel's text."""
 
 
 class Untold(Exception):
-    """A rule asks of a symbol what it does not know."""
+    """A rule asks a symbol for something that only an array knows."""
 
 
 class Trace:
@@ -73,7 +73,7 @@ class Trace:
 
 
 class Symbol:
-    """What stands for an array: it knows its dtype and notes what is done with it.
+    """A stand-in for an array: it knows its dtype and records the operations on it.
 
     Attributes:
         trace: where. name: in the kernel. mask: whether its elements are truths.

@@ -1,4 +1,4 @@
-"""The Tensor: an array, its place in the graph, and what torch's users expect to find on it.
+"""The Tensor: an array, its place in the graph, and the attributes and methods that torch's users expect.
 
 The operations add their methods to this class where they are declared (``core/op.py``); here stands what is not an operation.
 """
@@ -66,7 +66,7 @@ _DETACH_INSTEAD = (
 
 
 class AccumulateGrad(Node):
-    """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
+    """The end of the graph at a leaf: adds each gradient that arrives to ``.grad``. Source: torch's AccumulateGrad and its layout rules.
 
     It shares ``leaf_meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
     """
@@ -123,7 +123,7 @@ class AccumulateGrad(Node):
             self._run_hooks()
 
     def accumulate_recorded(self, g: Any) -> None:
-        """Replace the gradient by its differentiable sum with what arrived; the first one is copied, in the leaf's layout."""
+        """Replace ``.grad`` by its differentiable sum with the gradient that arrived; the first one is copied, in the leaf's layout."""
         leaf = self._leaf()
         with _accumulating:
             if leaf is not None and leaf._node is None:

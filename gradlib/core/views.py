@@ -73,7 +73,7 @@ class View(TensorMeta):
         return tuple(reversed(steps))
 
     def again(self) -> Any:
-        """The view, made anew from what its base is now."""
+        """The view, made anew from its base as that is now."""
         if self.parent is not None:
             return replay(self.path(), self.base)
         made = self.op.call(self.base, *self.rest)

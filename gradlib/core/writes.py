@@ -66,7 +66,7 @@ def refuse_memory(array: Array, name: str) -> None:
 
 
 def refuse_write(target: Target, name: str) -> None:
-    """Refuse what cannot be written whether it is recorded or not."""
+    """Refuse a write that is refused whether it is recorded or not."""
     array = target._array
     if target._inference:
         refuse_inference(target)
@@ -75,7 +75,7 @@ def refuse_write(target: Target, name: str) -> None:
 
 
 def refuse_out(target: Target, name: str) -> None:
-    """Refuse a tensor that cannot be written as ``out=``: also what has a place in the graph, while operations are recorded."""
+    """Refuse a tensor that cannot be written as ``out=``: also one with a place in the graph, while operations are recorded."""
     if target._node is not None and (thread_state.grad_enabled or not global_state.no_grad):
         raise no_derivative(name)
     refuse_write(target, f"{name}(out=)")

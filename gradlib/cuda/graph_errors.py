@@ -1,4 +1,4 @@
-"""Errors for what a CUDA graph cannot capture: they say which operation it is, why, and what to do instead."""
+"""Errors for operations that a CUDA graph cannot capture: they name the operation, say why, and what to do instead."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def graph_pool_handle() -> Handle:
 def pool_of(handle: Any) -> GraphPool:
     """The pool that a handle names; a new one for None.
 
-    Raises: TypeError for what is no handle.
+    Raises: TypeError for anything but a handle.
     """
     if handle is None:
         handle = next(_numbers), 0

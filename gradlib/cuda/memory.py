@@ -174,7 +174,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     Args:
         fraction: from 0 to 1.
         device: a number, a name or a device; None for the current one.
-    Raises: TypeError for what is no float, ValueError for one out of range; RuntimeError for a device that is not there.
+    Raises: TypeError for anything but a float, ValueError for one out of range; RuntimeError for a device that is not there.
     Source: torch.cuda.set_per_process_memory_fraction. In CuPy's pool 0 means no limit, so here it means one byte.
     Example:
         >>> if gradlib.cuda.is_available():

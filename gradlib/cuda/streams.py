@@ -119,7 +119,7 @@ class ExternalStream(Stream):
     Args:
         stream_ptr: the driver's handle, or an object with ``__cuda_stream__`` (of torch, numba, cuda.core), which is kept alive.
         device: where it was made; None for the current one.
-    Raises: RuntimeError that says what is missing; TypeError for what is no stream.
+    Raises: RuntimeError that says what is missing; TypeError for anything but a stream.
     Source: torch.cuda.ExternalStream.
     Example:
         >>> if gradlib.cuda.is_available():
@@ -158,7 +158,7 @@ def _handle(stream: Any) -> int:
 
 
 def as_stream(stream: Any) -> Stream:
-    """A stream of any library as a Stream. Raises: TypeError for what is no stream."""
+    """A stream of any library as a Stream. Raises: TypeError for anything but a stream."""
     if isinstance(stream, Stream):
         return stream
     if isinstance(stream, int):
@@ -259,7 +259,7 @@ class stream:
 
     Args:
         stream: a Stream, one of CuPy or an object with ``__cuda_stream__``; None changes nothing.
-    Raises: TypeError for what is no stream.
+    Raises: TypeError for anything but a stream.
     Source: torch.cuda.stream.
     Example:
         >>> with gradlib.cuda.stream(None):
@@ -322,7 +322,7 @@ def set_stream(stream: Any) -> None:
 
     Args:
         stream: as for ``stream``; None changes nothing.
-    Raises: TypeError for what is no stream.
+    Raises: TypeError for anything but a stream.
     Source: torch.cuda.set_stream.
     Example:
         >>> gradlib.cuda.set_stream(None)

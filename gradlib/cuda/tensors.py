@@ -25,7 +25,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
     Args:
         stream: a ``gradlib.cuda.Stream``, one of CuPy, or an object with ``__cuda_stream__``, of any device.
-    Raises: NotImplementedError for a tensor on the CPU, TypeError for what is no stream.
+    Raises: NotImplementedError for a tensor on the CPU, TypeError for anything but a stream.
     Source: torch.Tensor.record_stream.
     """
     if device_index(self._array) is None:

@@ -10,13 +10,13 @@ from gradlib.distributed.process_group import ProcessGroup
 
 
 def check_tensor(value: Any, name: str) -> None:
-    """Refuse what is no Tensor, with torch's words."""
+    """Refuse anything but a Tensor, with torch's words."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type gradlib.Tensor\n but got {type(value)} instead.")
 
 
 def check_list(value: Any, name: str) -> None:
-    """Refuse what is no list of Tensors, with torch's words."""
+    """Refuse anything but a list of Tensors, with torch's words."""
     if not isinstance(value, list) or not all(isinstance(each, Tensor) for each in value):
         elements = f" with elements of type {[type(each) for each in value]}." if isinstance(value, list) else " instead."
         raise TypeError(

@@ -41,7 +41,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         group: None for all ranks.
         async_op: go on in the background.
     Returns: a handle when ``async_op``, else None.
-    Raises: TypeError for what is no tensor, ValueError for a complex one with an operation that orders or multiplies, RuntimeError for
+    Raises: TypeError for anything but a tensor, ValueError for a complex one with an operation that orders or multiplies, RuntimeError for
         bitwise operations on floats, DistBackendError when the ranks do not agree, one has left, or the time is over.
     Source: torch.distributed.all_reduce.
     Example:

@@ -212,7 +212,7 @@ def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 
         group: None for all ranks.
         tag: a number that the receiver gives too.
     Returns: a handle.
-    Raises: TypeError for what is no tensor; ValueError for this rank itself, or no rank.
+    Raises: TypeError for anything but a tensor; ValueError for this rank itself, or no rank.
     Source: torch.distributed.isend.
     Example:
         >>> dist = gradlib.distributed
@@ -236,7 +236,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 
         group: None for all ranks.
         tag: a number that the sender gives too.
     Returns: a handle, whose ``wait`` raises DistBackendError for a message of another dtype or shape.
-    Raises: TypeError for what is no tensor; ValueError for this rank itself.
+    Raises: TypeError for anything but a tensor; ValueError for this rank itself.
     Source: torch.distributed.irecv.
     Example:
         >>> dist = gradlib.distributed
@@ -330,7 +330,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     Args:
         p2p_op_list: the messages, all of one group.
     Returns: their handles.
-    Raises: ValueError for an empty list, what is no P2POp, and different groups.
+    Raises: ValueError for an empty list, anything but a P2POp, and different groups.
     Source: torch.distributed.batch_isend_irecv.
     Example:
         >>> dist = gradlib.distributed

@@ -29,7 +29,7 @@ class ReduceOp(Enum):
 
 
 def check_op(op: ReduceOp, dtype: np.dtype, called: str) -> None:
-    """Refuse what is no operation, and one that the dtype does not allow; with torch's types of exception."""
+    """Refuse anything but an operation that the dtype allows, with torch's types of exception."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{called}: op is a gradlib.distributed.ReduceOp, got {type(op).__name__}; write ReduceOp.SUM")
     kind = dtypes.category(dtype)

@@ -120,7 +120,7 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
 
 
 def _check_dim(said: str, value: Any, dim: Any) -> None:
-    """Refuse to map over what is no dimension of a Tensor."""
+    """Refuse to map over anything but a dimension of a Tensor."""
     if not isinstance(dim, int):
         raise ValueError(f"{said}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
     if not isinstance(value, Tensor):
@@ -136,7 +136,7 @@ def _check_dim(said: str, value: Any, dim: Any) -> None:
 
 
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
-    """The arguments as the mapped function gets them: logical tensors in place of what is batched over."""
+    """The arguments as the mapped function gets them: with logical tensors in place of the batched ones."""
     with skipping(level):
         logical = [value if dim is None else _logical(level, value, dim) for value, dim in zip(values, dims, strict=True)]
     return unflatten(logical, structure)

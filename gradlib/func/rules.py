@@ -92,7 +92,7 @@ def one_by_one(level: VmapLevel, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def example(level: VmapLevel, value: Any, number: int) -> Any:
-    """Example ``number`` of an argument; what is not batched is the same for every example."""
+    """Example ``number`` of an argument; one that is not batched is the same for every example."""
     if isinstance(value, (list, tuple)):
         return [example(level, each, number) for each in value]
     return value.value[number] if level.holds(value) else value

@@ -155,7 +155,7 @@ def _on_host(function: Callable[..., list[Tensor]], *arrays: Any) -> tuple[np.nd
 
 
 def _results_of(function: Callable[..., list[Tensor]], arrays: list[Any]) -> tuple[Any, ...]:
-    """The shapes and dtypes of what a function of tensors returns for arrays of these shapes and dtypes."""
+    """The shapes and dtypes of the results of a function of tensors, for arrays of these shapes and dtypes."""
     import jax
 
     with np.errstate(all="ignore"):
@@ -274,7 +274,7 @@ def _to_jax(tensor: Tensor) -> Any:
 
 
 def _from_jax(value: Any) -> Tensor:
-    """A tensor around the memory of what a function of JAX returned."""
+    """A tensor around the memory of an array that a function of JAX returned."""
     if not hasattr(value, "__dlpack__"):
         raise TypeError(f"a function from JAX returns arrays, got {type(value).__name__}; jax.numpy.asarray makes one of a number")
     return from_dlpack(value)

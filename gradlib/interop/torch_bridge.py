@@ -334,7 +334,7 @@ def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
         function: takes gradlib tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Gradients go to its
             arguments, not to tensors that it closes over.
     Returns: the same function on torch tensors. A result that is a view of an argument is copied, as is one of read-only memory.
-    Raises: TypeError for what is no function; ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises;
+    Raises: TypeError for anything but a function; ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises;
         RuntimeError for tensors of ``torch.func``'s transforms, for tangents beside a graph or of two levels, and in backward when a
         tensor that the function saved was written in place since, by either library.
     Source: torch.autograd.Function.
@@ -368,7 +368,7 @@ class from_torch:
     Args:
         function: takes torch tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Tensors that a plain
             function closes over receive no gradient.
-    Raises: ModuleNotFoundError without PyTorch; TypeError for what is no function; what ``function`` raises, when it is called;
+    Raises: ModuleNotFoundError without PyTorch; TypeError for anything but a function; what ``function`` raises, when it is called;
         RuntimeError in backward when a tensor that it saved was written in place since, by either library.
     Source: torch.autograd.Function.
     Example:

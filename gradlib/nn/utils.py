@@ -153,7 +153,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     Args:
         vec: (sum of sizes,)
         parameters: tensors on one device.
-    Raises: TypeError for what is no Tensor, or for parameters on several devices; ValueError for a vector that is too short.
+    Raises: TypeError for anything but a Tensor, or for parameters on several devices; ValueError for a vector that is too short.
     Source: torch.nn.utils.vector_to_parameters.
     Example:
         >>> x = gradlib.zeros(2)

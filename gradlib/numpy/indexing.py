@@ -227,7 +227,7 @@ def chosen_tensors(places: tuple[np.ndarray, ...], like: Tensor) -> tuple[Tensor
 
 @implements(np.nonzero, exact=True)
 def nonzero(a: Any) -> tuple[Tensor, ...]:
-    """The places of what is not zero, an index Tensor for each axis."""
+    """The indices of the elements that are not zero, a Tensor for each axis."""
     x = tensor_of(a).detach()
     if not x.ndim:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
@@ -236,13 +236,13 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
 
 @implements(np.flatnonzero, exact=True)
 def flatnonzero(a: Any) -> Tensor:
-    """The places of what is not zero, in the flattened array."""
+    """The indices of the elements that are not zero, in the flattened array."""
     return nonzero(tensor_of(a).reshape((-1,)))[0]
 
 
 @implements(np.argwhere, exact=True)
 def argwhere(a: Any) -> Tensor:
-    """The places of what is not zero, one in each row."""
+    """The indices of the elements that are not zero, one in each row."""
     return indices.argwhere(tensor_of(a).detach())
 
 

@@ -80,7 +80,7 @@ def column_stack(tup: Any) -> Tensor:
 
 
 def _at_least(x: Tensor, ndim: int) -> Tensor:
-    """As ``atleast_2d`` and ``atleast_3d`` place what is there."""
+    """As ``atleast_2d`` and ``atleast_3d`` place the dimensions that are there."""
     if ndim == 1 or x.ndim == 0:
         return x.reshape((1,) * ndim) if x.ndim == 0 else x
     if x.ndim == 1:

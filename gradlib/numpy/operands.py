@@ -88,7 +88,7 @@ HELD = frozenset(
 
 
 def held(dtype: Any) -> np.dtype:
-    """The dtype for what NumPy would give in this dtype: int64 for unsigned integers wider than uint8, which gradlib has not."""
+    """The dtype of a result that NumPy would give in this one: int64 for unsigned integers wider than uint8, which gradlib lacks."""
     dtype = np.dtype(dtype)
     if dtype.kind == "u" and dtype.itemsize > 1:
         return dtypes.int64

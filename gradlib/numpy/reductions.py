@@ -248,7 +248,7 @@ def _without_nan(x: Tensor, instead: Any) -> Tensor:
 
 
 def _of_numbers(function: Callable[..., Tensor], identity: int) -> Callable[..., Tensor]:
-    """A sum or product, complete or running, of what is a number."""
+    """A sum or product, complete or running, that leaves NaN out."""
     return lambda a, *args, **kwargs: function(_without_nan(tensor_of(a), identity), *args, **kwargs)
 
 
@@ -274,7 +274,7 @@ def _inexact(a: Any, dtype: Any) -> Tensor:
 
 @implements(np.nanmean)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
-    """The mean of what is a number."""
+    """The mean that leaves NaN out."""
     x = _inexact(a, dtype)
     return mean(x, axis, x.dtype, out, keepdims, where=numbers(x, where))
 
@@ -284,7 +284,7 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
     mean: Any = None, correction: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The variance of what is a number; NaN where there are no more numbers than ``ddof``."""
+    """The variance that leaves NaN out; NaN where no more numbers are left than ``ddof``."""
     if tensor_of(a).dtype.kind in "biu":
         return var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     x = _inexact(a, dtype)
@@ -301,7 +301,7 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
     mean: Any = None, correction: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The standard deviation of what is a number."""
+    """The standard deviation that leaves NaN out."""
     found = nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     return written(elementwise.sqrt(found), out, "numpy.nanstd")
 

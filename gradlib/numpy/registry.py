@@ -1,4 +1,4 @@
-"""The table of NumPy's functions that take Tensors: what serves each, and what is refused."""
+"""The table of NumPy's functions that take Tensors: the function of gradlib's for each, and those that are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSED: dict[Any, str] = {}
 
 
 def implements(*functions: Any, exact: bool = False) -> Callable[[Function], Function]:
-    """Register what serves these NumPy functions when a Tensor is among their arguments.
+    """Register the function that is called for these NumPy functions when a Tensor is among their arguments.
 
     Args:
         functions: NumPy's functions; several where they are one function under two names.

@@ -110,7 +110,7 @@ def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
-    """The median of what is a number."""
+    """The median that leaves NaN out."""
     if tensor_of(a).dtype.kind in "biu" and tensor_of(a).numel():
         return median(a, axis, out, keepdims=keepdims)
     return written(_without(median)(a, axis, keepdims, ()), out, "numpy.nanmedian")

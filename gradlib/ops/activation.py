@@ -304,7 +304,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         if type(input) is not Tensor:
-            namespace(raw(input))  # which refuses what is no array
+            namespace(raw(input))  # which refuses anything but an array
         return input
     if inplace and isinstance(input, Tensor):
         check_inplace(input, "dropout_")  # before numbers are drawn

@@ -119,7 +119,7 @@ def resolve_conj(input: Any) -> Any:
         tensor([1.+2.j])
     """
     if type(input) is not Tensor:
-        namespace(raw(input))  # which refuses what is no array
+        namespace(raw(input))  # which refuses anything but an array
     return input
 
 

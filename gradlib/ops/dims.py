@@ -14,7 +14,7 @@ WHOLE = slice(None)
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front. A 0-d tensor counts as having one dimension, as in torch.
 
-    Raises: IndexError outside [-ndim, ndim - 1]; TypeError for what is no integer, a bool included: it was meant for another argument.
+    Raises: IndexError outside [-ndim, ndim - 1]; TypeError for anything but an integer, a bool included: it was meant for another argument.
     """
     if type(dim) is int and 0 <= dim < ndim:  # the common case
         return dim

@@ -76,7 +76,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
     Args:
         ndarray: an array of any shape, whose memory is shared.
-    Raises: TypeError for what is no NumPy array, or has elements gradlib does not hold; ValueError for foreign byte order.
+    Raises: TypeError for anything but a NumPy array, and for a dtype that gradlib does not have; ValueError for foreign byte order.
     Source: torch.from_numpy.
     Example:
         >>> gradlib.from_numpy(numpy.zeros(2))

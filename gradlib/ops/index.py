@@ -368,7 +368,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 
     Numbers come before arrays, as in torch. On a CUDA device, arrays of integers are not checked against the size (that would need a copy
     to the host) and wrap around; a 0-d integer tensor is read by the host, as in torch.
-    Raises: IndexError for positions outside the tensor and for what is no index.
+    Raises: IndexError for positions outside the tensor and for anything but an index.
     """
     if type(key) is int or (type(key) is slice and type(key.start) in _BOUNDS and type(key.stop) in _BOUNDS and key.step is None):
         return slice_op(input, (key, ...))

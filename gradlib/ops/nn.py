@@ -270,7 +270,7 @@ def _normal_slope(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, .
 
 
 def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
-    """Project out of the gradient what shifts or scales a row. ``out`` is not saved, so users may write it."""
+    """Project out of the gradient the directions that shift or scale a row. ``out`` is not saved, so users may write it."""
     if type(g[0]) is np.ndarray and g[1] is None and g[2] is None and g[0].dtype is input.dtype and input.dtype.char in "fd":
         given = g[0], input, centre, rstd, dims
         return by_rows(_normal_slope, *given) if has_rows(input) else _normal_slope(*given)

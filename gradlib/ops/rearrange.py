@@ -274,7 +274,7 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
 
 
 def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> Any:
-    """A triangle of each matrix, in row-major order. Raises: RuntimeError for what is no matrix."""
+    """A triangle of each matrix, in row-major order. Raises: RuntimeError for anything but a matrix."""
     shape, upper = input.shape, name == "triu"
     if len(shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")

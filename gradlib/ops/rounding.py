@@ -44,7 +44,7 @@ def ceil(xp: Any, input: Any) -> Any:
 
 @op("elementwise", promote=takes("trunc", "if"), inplace=True, aliases=("fix",), input=lambda g: zeros_like(g))
 def trunc(xp: Any, input: Any) -> Any:
-    """Each element without what follows the point.
+    """Each element without its fractional part, rounded towards zero.
 
     Args:
         input: any shape; integer or float.

@@ -288,7 +288,7 @@ def _power(name: str, power: Any) -> int:
 
 
 def _constant(name: str, what: str, value: Any) -> np.ndarray:
-    """A weight or bound in host memory. Raises: TypeError or ValueError for what is no number or array, or `read_constant` refuses."""
+    """A weight or bound in host memory. Raises: TypeError or ValueError for anything but a number or array, and as `read_constant` does."""
     array = read_constant(name, what, value, "compose the cost from operations")
     if is_array(array):
         array = move(array, None)

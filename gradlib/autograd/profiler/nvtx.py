@@ -60,7 +60,7 @@ class emit_nvtx(Emit):
 
     Args:
         enabled: False makes this do nothing; ``as`` then gives None.
-        record_shapes: add ``sizes = [[...], ...]``, the shape of each argument ([] for what is no tensor).
+        record_shapes: add ``sizes = [[...], ...]``, the shape of each argument ([] for one that is no tensor).
     Raises: RuntimeError when entered twice, or within another profiler on the same thread.
     Source: torch.autograd.profiler.emit_nvtx. Labels of backward are ``NAME, stashed seq = N, seq = M``; under ``no_grad`` there is no
     ``seq``, as in torch, because no node gets it.
