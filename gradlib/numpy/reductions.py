@@ -96,9 +96,9 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
             return operation(a)
         x = cast(tensor_of(a), dtype)
         if x.is_complex() and where is True and initial is None and axis != () and x.numel():
-            return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, name)
+            return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, f"numpy.{name}")
         if where is True and initial is None and axis != () and x.numel():
-            return written(operation(x, () if axis is None else _dims(axis, x), bool(keepdims)), out, name)
+            return written(operation(x, () if axis is None else _dims(axis, x), bool(keepdims)), out, f"numpy.{name}")
         if where is not True and initial is None:
             raise ValueError(f"numpy.{name} with where= needs initial=, which has no identity of its own")
         x = _left(x, where, initial)
@@ -219,7 +219,7 @@ cumsum = implements(np.cumsum)(_running(scan.cumsum, "cumsum"))
 cumprod = implements(np.cumprod)(_running(scan.cumprod, "cumprod"))
 
 
-def _with_initial(running: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
+def _with_initial(running: Callable[..., Tensor], name: str, start: int) -> Callable[..., Tensor]:
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Tensor:
         x = tensor_of(x)
         x = x.reshape((1,)) if x.ndim == 0 else x
@@ -231,13 +231,13 @@ def _with_initial(running: Callable[..., Tensor], start: int) -> Callable[..., T
         if include_initial:
             along = axis_of(axis, x.ndim)
             result = join.cat([result.new_full(sizes_with(x, along, 1), start), result], along)
-        return written(result, out, "numpy.cumulative_sum")
+        return written(result, out, f"numpy.{name}")
 
     return cumulative
 
 
-implements(numpy_function("cumulative_sum"))(_with_initial(cumsum, 0))
-implements(numpy_function("cumulative_prod"))(_with_initial(cumprod, 1))
+implements(numpy_function("cumulative_sum"))(_with_initial(cumsum, "cumulative_sum", 0))
+implements(numpy_function("cumulative_prod"))(_with_initial(cumprod, "cumulative_prod", 1))
 
 
 # ---- without what is not a number ----------------------------------------------------------------------------------------------
@@ -306,20 +306,20 @@ def nanstd(
     return written(elementwise.sqrt(found), out, "numpy.nanstd")
 
 
-def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[..., Tensor]:
+def _nan_extremum(found: Callable[..., Tensor], name: str, instead: float) -> Callable[..., Tensor]:
     def extremum(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
         x = tensor_of(a)
         if x.dtype.kind not in "fc":
             return found(x, axis, out, keepdims, initial, where)
         none = all(finite.isnan(x), axis, keepdims=keepdims)
         result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)
-        return written(select.where(none, math.nan, result) if initial is None else result, out, "numpy.nanmax")
+        return written(select.where(none, math.nan, result) if initial is None else result, out, f"numpy.{name}")
 
     return extremum
 
 
-implements(np.nanmax)(_nan_extremum(max, -math.inf))
-implements(np.nanmin)(_nan_extremum(min, math.inf))
+implements(np.nanmax)(_nan_extremum(max, "nanmax", -math.inf))
+implements(np.nanmin)(_nan_extremum(min, "nanmin", math.inf))
 
 
 def _place_of(operation: Callable[..., Any], name: str, instead: float | None = None) -> Callable[..., Tensor]:

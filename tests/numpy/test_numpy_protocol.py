@@ -68,6 +68,17 @@ def test_a_tensor_that_requires_grad_does_not_silently_become_an_array(x):
         np.add(x, 1.0, out=np.empty(3))
 
 
+@pytest.mark.host
+def test_an_out_that_does_not_fit_is_refused_in_the_name_of_the_function():
+    names = "sum prod max min nanmax nanmin mean var std nanvar nanstd cumsum cumprod cumulative_sum cumulative_prod argmin nanargmin any"
+    for name in (each for each in names.split() if hasattr(np, each)):
+        for given in (gradlib.ones(2, 3), gradlib.ones(2, 3, dtype=gradlib.complex64)):
+            if given.is_complex() and "arg" in name:
+                continue
+            with pytest.raises(ValueError, match=rf"^numpy\.{name}: out= has shape \(7,\)"):
+                getattr(np, name)(given, axis=0, out=gradlib.zeros(7))
+
+
 def test_what_is_refused_names_the_function_and_one_that_is_taken(x):
     with pytest.raises(TypeError, match=r"numpy.spacing does not take a gradlib Tensor.*numpy.nextafter"):
         np.spacing(gradlib.eye(2))
