@@ -11,7 +11,8 @@ from typing import Any
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import COMPLEX, REAL, steps
+from gradlib.backend.matrices import steps
+from gradlib.backend.matrix_text import REAL, head
 from gradlib.backend.reducing import is_one
 
 WIDEST = 32
@@ -222,70 +223,6 @@ extern "C" __global__ void gradlib_cholesky(const T* A, T* z, int n, int by_matr
     for (int k = t; k < n * n; k += all) z[k] = failed ? unknown() : l[k / n * W + k % n];
 }
 """
-
-_OF_REAL = """
-#define WIDE double
-__device__ T number(R x) { return x; }
-__device__ R real(T x) { return x; }
-__device__ R magnitude(T x) { return fabs(x); }
-__device__ R length(T x) { return fabs(x); }
-__device__ T direction(T x) { return x < 0 ? -1 : 1; }
-__device__ T conjugate(T x) { return x; }
-__device__ R square(T x) { return x * x; }
-__device__ T scaled(T x, R by) { return x * by; }
-__device__ T across(T x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
-__device__ bool is_zero(WIDE x) { return x == 0; }
-__device__ bool is_finite(T x) { return isfinite(x); }
-__device__ WIDE wide(T x) { return x; }
-__device__ T narrow(WIDE x) { return x; }
-__device__ T unknown() { return NAN_; }
-__device__ T sign_of_unknown() { return 0; }
-"""
-_OF_COMPLEX = """
-#define WIDE T
-__device__ T number(R x) { return {x, 0}; }
-__device__ R real(T x) { return x.x; }
-__device__ R magnitude(T x) { return fabs(x.x) + fabs(x.y); }
-__device__ R length(T x) { return hypot(x.x, x.y); }
-__device__ T direction(T x) { return {x.x / length(x), x.y / length(x)}; }
-__device__ T conjugate(T x) { return {x.x, -x.y}; }
-__device__ R square(T x) { return x.x * x.x + x.y * x.y; }
-__device__ T scaled(T x, R by) { return {x.x * by, x.y * by}; }
-__device__ R across(R x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
-__device__ T across(T x, int bits) { return {across(x.x, bits), across(x.y, bits)}; }
-__device__ bool is_zero(T x) { return x.x == 0 && x.y == 0; }
-__device__ bool is_finite(T x) { return isfinite(x.x) && isfinite(x.y); }
-__device__ T wide(T x) { return x; }
-__device__ T narrow(T x) { return x; }
-__device__ T unknown() { return {NAN_, NAN_}; }
-__device__ T sign_of_unknown() { return unknown(); }
-"""
-
-
-_ACROSS = """
-// Of as many neighbouring threads as ``width``.
-template <typename X> __device__ X sum_of(X x, int width) {
-    for (int bits = width / 2; bits; bits /= 2) x = x + across(x, bits);
-    return x;
-}
-__device__ R largest_of(R x, int width) {
-    for (int bits = width / 2; bits; bits /= 2) x = fmax(x, across(x, bits));
-    return x;
-}
-"""
-
-
-def head(char: str, body: str) -> str:
-    """A text for matrices of a dtype, whose numbers are ``T`` and those of a real one ``R``, behind what it may call."""
-    real, is_complex = REAL[char], char in "FD"
-    ctype = f"{real}2" if is_complex else real
-    made, nan, infinite = ("__int_as_float({})", "0x7fc00000", "0x7f800000")
-    if real == "double":
-        made, nan, infinite = ("__longlong_as_double({}ll)", "0x7ff8000000000000", "0x7ff0000000000000")
-    operators = f"{COMPLEX.replace('REAL', real).replace('PAIR', ctype)}{_OF_COMPLEX}" if is_complex else _OF_REAL
-    whole = f"typedef {real} R;\ntypedef {ctype} T;\n{operators}{_ACROSS}{body}"
-    return whole.replace("INFINITE_", made.format(infinite)).replace("NAN_", made.format(nan))
-
 
 def source(char: str) -> str:
     """The kernels for matrices of a dtype; their text says what each does."""

@@ -14,6 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST, THREADS
 from gradlib.backend.launching import kernels
+from gradlib.backend.matrix_text import REAL, head
 
 LARGEST = 4096
 """The most elements of a matrix, which a warp goes through."""
@@ -21,81 +22,79 @@ LARGEST = 4096
 WIDEST = 64
 """The most rows of a triangle, which one thread goes through for each column of the right-hand side."""
 
-REAL = {"f": "float", "d": "double", "F": "float", "D": "double"}
 NUMBERS = (int, float, np.floating)
 _PARTS = {None: 0, "L": 1, "U": 2}
 
 
-COMPLEX = """
-__device__ PAIR operator+(PAIR a, PAIR b) { return make_PAIR(a.x + b.x, a.y + b.y); }
-__device__ PAIR operator-(PAIR a, PAIR b) { return make_PAIR(a.x - b.x, a.y - b.y); }
-__device__ PAIR operator*(PAIR a, PAIR b) { return make_PAIR(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
-__device__ PAIR operator/(PAIR a, PAIR b) {  // by the larger part of b, so that its square may overflow
-    const bool turned = fabs(b.x) < fabs(b.y);
-    const REAL r = turned ? b.x / b.y : b.y / b.x, size = turned ? b.x * r + b.y : b.x + b.y * r;
-    return turned ? make_PAIR((a.x * r + a.y) / size, (a.y * r - a.x) / size) : make_PAIR((a.x + a.y * r) / size, (a.y - a.x * r) / size);
+_KERNELS = """
+// A copy of each matrix, of its lower (part is 1) or upper (2) triangle, or of all (0); the identity where what is copied is not finite.
+// A warp takes a matrix, and writes into ``broken`` whether that is so.
+extern "C" __global__ void gradlib_finite(const T* x, T* z, bool* broken, unsigned rows, unsigned columns, unsigned part, unsigned n) {
+    const unsigned matrix = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, size = rows * columns;
+    if (matrix >= n) return;
+    x += matrix * size;
+    z += matrix * size;
+    auto is_read = [&](unsigned k) { return !part || (part == 1 ? k % columns <= k / columns : k % columns >= k / columns); };
+    int bad = 0;
+    for (unsigned k = lane; k < size; k += 32) bad |= is_read(k) && !is_finite(x[k]);
+    for (int bits = 16; bits; bits /= 2) bad |= __shfl_xor_sync(0xffffffffu, bad, bits);
+    for (unsigned k = lane; k < size; k += 32)
+        z[k] = bad ? number(k % columns == k / columns) : is_read(k) ? x[k] : number(0);
+    if (lane == 0) broken[matrix] = bad;
+}
+
+// NaN in up to three arrays, of ``a_size`` and so on numbers for each matrix, where that is broken.
+extern "C" __global__ void gradlib_spoil(const bool* broken, R* a, R* b, R* c, unsigned a_size, unsigned b_size, unsigned c_size,
+    unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, each = a_size + b_size + c_size;
+    if (i >= n || !broken[i / each]) return;
+    const unsigned matrix = i / each, k = i % each;
+    if (k < a_size) a[matrix * a_size + k] = NAN_;
+    else if (k < a_size + b_size) b[matrix * b_size + k - a_size] = NAN_;
+    else c[matrix * c_size + k - a_size - b_size] = NAN_;
+}
+
+// V diag(1 / s), where the s up to max(atol, rtol * the largest) count as infinite, and NaN where the matrix was broken, for which the s
+// become NaN too. The s are in order, of either sign. V is read by its strides, and conjugated where ``turned``.
+extern "C" __global__ void gradlib_scaled(const bool* broken, const T* V, R* s, T* z, double atol, double rtol, unsigned rows,
+    unsigned count, int by_matrix, int by_row, int by_column, unsigned turned, unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const unsigned matrix = i / (rows * count), row = i / count % rows, column = i % count;
+    R* const own = s + matrix * count;
+    R r = NAN_;
+    if (!broken[matrix]) {
+        const R size = fabs(own[column]), largest = fmax(fabs(own[0]), fabs(own[count - 1]));
+        r = size > fmax(atol, rtol * largest) ? 1 / own[column] : 0;
+    } else if (row == 0) {
+        own[column] = NAN_;
+    }
+    const T v = V[(int)matrix * by_matrix + (int)row * by_row + (int)column * by_column];
+    z[i] = scaled(turned ? conjugate(v) : v, r);
+}
+
+// The solution of A Z = B by substitution, A and B being read by their strides; ``unit``: A has ones on its diagonal.
+extern "C" __global__ void gradlib_triangle(const T* A, const T* B, T* z, unsigned rows, unsigned columns, unsigned upper, unsigned unit,
+    int A_by_matrix, int A_by_row, int A_by_column, int B_by_matrix, int B_by_row, int B_by_column, unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const int matrix = i / columns, column = i % columns, count = rows;
+    A += matrix * A_by_matrix;
+    B += matrix * B_by_matrix + column * B_by_column;
+    z += (unsigned long long)matrix * rows * columns + column;
+    for (int step = 0; step < count; step++) {
+        const int row = upper ? count - 1 - step : step;
+        T s = B[row * B_by_row];
+        for (int k = upper ? row + 1 : 0; k < (upper ? count : row); k++) s = s - A[row * A_by_row + k * A_by_column] * z[k * columns];
+        z[row * columns] = unit ? s : s / A[row * (A_by_row + A_by_column)];
+    }
 }
 """
 
 
 def source(char: str) -> str:
-    """The kernels for matrices of a dtype.
-
-    ``finite``: a copy of each matrix, of its lower (``part`` is 1) or upper (2) triangle, or of all (0); the identity where what is copied
-    is not finite. ``broken`` has where.
-
-    ``spoil``: NaN in up to three arrays, of ``a_size`` and so on numbers for each matrix, where that is broken.
-
-    ``scaled``: V diag(1 / s), where the s up to max(atol, rtol * the largest) count as infinite, and NaN where the matrix was broken, for
-    which the s become NaN too. The s are in order, of either sign. V is read by its strides, and conjugated where ``turned``.
-
-    ``triangle``: the solution of A Z = B by substitution, A and B being read by their strides; ``unit``: A has ones on its diagonal.
-    """
-    real, is_complex = REAL[char], char in "FD"
-    ctype = f"{real}2" if is_complex else real
-    zero, one = (f"make_{ctype}(0, 0)", f"make_{ctype}(1, 0)") if is_complex else (f"{real}(0)", f"{real}(1)")
-    finite = "isfinite(x[k].x) && isfinite(x[k].y)" if is_complex else "isfinite(x[k])"
-    product = f"make_{ctype}(v.x * r, (turned ? -v.y : v.y) * r)" if is_complex else "v * r"
-    nan = "__int_as_float(0x7fc00000)" if real == "float" else "__longlong_as_double(0x7ff8000000000000ll)"
-    return (
-        f'extern "C" __global__ void gradlib_finite(const {ctype}* x, {ctype}* z, bool* broken, unsigned rows,\n'
-        f"    unsigned columns, unsigned part, unsigned n) {{\n"
-        f"    const unsigned matrix = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32, size = rows * columns;\n"
-        "    if (matrix >= n) return;\n    x += matrix * size;\n    z += matrix * size;\n"
-        "    auto is_read = [&](unsigned k) { return !part || (part == 1 ? k % columns <= k / columns : k % columns >= k / columns); };\n"
-        f"    int bad = 0;\n    for (unsigned k = lane; k < size; k += 32) bad |= is_read(k) && !({finite});\n"
-        "    for (int bits = 16; bits; bits /= 2) bad |= __shfl_xor_sync(0xffffffffu, bad, bits);\n"
-        "    for (unsigned k = lane; k < size; k += 32)\n"
-        f"        z[k] = bad ? k % columns == k / columns ? {one} : {zero} : is_read(k) ? x[k] : {zero};\n"
-        "    if (lane == 0) broken[matrix] = bad;\n}\n"
-        f'extern "C" __global__ void gradlib_spoil(const bool* broken, {real}* a, {real}* b, {real}* c, unsigned a_size,\n'
-        f"    unsigned b_size, unsigned c_size, unsigned n) {{\n"
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x, each = a_size + b_size + c_size;\n"
-        "    if (i >= n || !broken[i / each]) return;\n    const unsigned matrix = i / each, k = i % each;\n"
-        "    if (k < a_size) a[matrix * a_size + k] = NAN_;\n    else if (k < a_size + b_size) b[matrix * b_size + k - a_size] = NAN_;\n"
-        "    else c[matrix * c_size + k - a_size - b_size] = NAN_;\n}\n"
-        f'extern "C" __global__ void gradlib_scaled(const bool* broken, const {ctype}* V, {real}* s, {ctype}* z, double atol,\n'
-        "    double rtol, unsigned rows, unsigned count, int by_matrix, int by_row, int by_column, unsigned turned, unsigned n) {\n"
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-        "    const unsigned matrix = i / (rows * count), row = i / count % rows, column = i % count;\n"
-        f"    {real}* const own = s + matrix * count;\n    {real} r = NAN_;\n"
-        "    if (!broken[matrix]) {\n"
-        f"        const {real} size = fabs(own[column]), largest = fmax(fabs(own[0]), fabs(own[count - 1]));\n"
-        "        r = size > fmax(atol, rtol * largest) ? 1 / own[column] : 0;\n    } else if (row == 0) own[column] = NAN_;\n"
-        f"    const {ctype} v = V[(int)matrix * by_matrix + (int)row * by_row + (int)column * by_column];\n    z[i] = {product};\n}}\n"
-        f"{COMPLEX.replace('REAL', real).replace('PAIR', ctype) if is_complex else ''}"
-        f'extern "C" __global__ void gradlib_triangle(const {ctype}* A, const {ctype}* B, {ctype}* z, unsigned rows,\n'
-        "    unsigned columns, unsigned upper, unsigned unit, int A_by_matrix, int A_by_row, int A_by_column,\n"
-        f"    int B_by_matrix, int B_by_row, int B_by_column, unsigned n) {{\n"
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-        "    const int matrix = i / columns, column = i % columns, count = rows;\n"
-        "    A += matrix * A_by_matrix;\n    B += matrix * B_by_matrix + column * B_by_column;\n"
-        "    z += (unsigned long long)matrix * rows * columns + column;\n"
-        "    for (int step = 0; step < count; step++) {\n        const int row = upper ? count - 1 - step : step;\n"
-        f"        {ctype} s = B[row * B_by_row];\n        for (int k = upper ? row + 1 : 0; k < (upper ? count : row); k++)\n"
-        "            s = s - A[row * A_by_row + k * A_by_column] * z[k * columns];\n"
-        "        z[row * columns] = unit ? s : s / A[row * (A_by_row + A_by_column)];\n    }\n}\n"
-    ).replace("NAN_", nan)
+    """The kernels for matrices of a dtype; their text says what each does."""
+    return head(char, _KERNELS)
 
 
 _kernel = kernels(source)
@@ -106,15 +105,16 @@ _BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned lo
 
 def part_source(itemsize: int) -> str:
     """The kernel that copies one side of a diagonal, with it, of each matrix; of whatever elements of a size."""
-    return (
-        f"typedef {_BITS[itemsize]} T;\n"
-        'extern "C" __global__ void gradlib_part(const T* x, T* z, int rows, int columns, int diagonal, unsigned upper, int by_matrix,\n'
-        "    int by_row, int by_column, unsigned n) {\n"
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-        "    const int column = i % columns, row = i / columns % rows, matrix = i / columns / rows;\n"
-        "    const bool stays = upper ? column - row >= diagonal : column - row <= diagonal;\n"
-        "    z[i] = stays ? x[matrix * by_matrix + row * by_row + column * by_column] : T();\n}\n"
-    )
+    return f"""typedef {_BITS[itemsize]} T;
+extern "C" __global__ void gradlib_part(const T* x, T* z, int rows, int columns, int diagonal, unsigned upper, int by_matrix, int by_row,
+    int by_column, unsigned n) {{
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const int column = i % columns, row = i / columns % rows, matrix = i / columns / rows;
+    const bool stays = upper ? column - row >= diagonal : column - row <= diagonal;
+    z[i] = stays ? x[matrix * by_matrix + row * by_row + column * by_column] : T();
+}}
+"""
 
 
 _part = kernels(part_source)

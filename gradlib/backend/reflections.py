@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import REAL, steps
+from gradlib.backend.matrices import steps
+from gradlib.backend.matrix_text import REAL, head
 from gradlib.backend.singular import LONGEST, SHARED, WIDEST
 
 _THREADS = 256

@@ -7,10 +7,10 @@ functions are several between others of CuPy's. As in `gradlib.backend.kernel_te
 from __future__ import annotations
 
 from gradlib.backend.array import Array
-from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import REAL, steps
+from gradlib.backend.matrices import steps
+from gradlib.backend.matrix_text import REAL, head
 
 WIDEST = 32
 """The most rows of a matrix, which a block keeps in shared memory with its vectors."""

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import NUMBERS, REAL, steps
+from gradlib.backend.matrices import NUMBERS, steps
+from gradlib.backend.matrix_text import REAL, head
 
 WIDEST = 32
 """The most rows or columns, whichever are fewer: a block turns the pairs of so many at once."""

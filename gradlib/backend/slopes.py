@@ -10,10 +10,10 @@ import operator
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.elimination import head
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import REAL, WIDEST as TALLEST
+from gradlib.backend.matrices import WIDEST as TALLEST
+from gradlib.backend.matrix_text import REAL, head
 from gradlib.backend.singular import SHARED, WIDEST
 
 _KERNELS = """
