@@ -26,31 +26,33 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned lo
 """By size, in what elements are moved, whatever they mean."""
 
 
+_ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
+
+
 def source(itemsize: int) -> str:
     """The kernels for elements of a size.
 
+    ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     ``fill``: one word everywhere.
     ``place``: each element of an array, or where x is null a number, to its place in another, along up to three dimensions of any steps.
-    ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     """
-    word, entered = WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
-    pointers = ", ".join(f"const {word}* p{part}" for part in range(PARTS))
+    pointers = ", ".join(f"const W* p{part}" for part in range(PARTS))
     ends = ", ".join(f"unsigned e{part}" for part in range(PARTS))
-    steps = "".join(
-        f"    else if (r < e{part}) z[i] = p{part}[o * (e{part} - e{part - 1}) + r - e{part - 1}];\n" for part in range(1, PARTS)
-    )
-    join = (
-        f'extern "C" __global__ void gradlib_join({pointers}, {ends}, {word}* z, unsigned row, unsigned n) {{\n'
-        f"    {entered}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
-    )
-    fill = f'extern "C" __global__ void gradlib_fill({word} x, {word}* z, unsigned n) {{\n    {entered}\n    z[i] = x;\n}}\n'
+    others = "".join(f"    else if (r < e{k}) z[i] = p{k}[o * (e{k} - e{k - 1}) + r - e{k - 1}];\n" for k in range(1, PARTS))
     steps = ", ".join(f"long long {each}_{along}" for each in "xz" for along in ("outer", "middle", "inner"))
-    place = (
-        f'extern "C" __global__ void gradlib_place({word} number, const {word}* x, {word}* z, unsigned middle, unsigned inner, {steps}, '
-        f"unsigned n) {{\n    {entered}\n    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;\n"
-        "    z[o * z_outer + m * z_middle + k * z_inner] = x ? x[o * x_outer + m * x_middle + k * x_inner] : number;\n}\n"
-    )
-    return join + fill + place
+    return f"""typedef {WORDS[itemsize]} W;
+extern "C" __global__ void gradlib_join({pointers}, {ends}, W* z, unsigned row, unsigned n) {{
+{_ENTERED}    const unsigned o = i / row, r = i - o * row;
+    if (r < e0) z[i] = p0[o * e0 + r];
+{others}}}
+extern "C" __global__ void gradlib_fill(W x, W* z, unsigned n) {{
+{_ENTERED}    z[i] = x;
+}}
+extern "C" __global__ void gradlib_place(W number, const W* x, W* z, unsigned middle, unsigned inner, {steps}, unsigned n) {{
+{_ENTERED}    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;
+    z[o * z_outer + m * z_middle + k * z_inner] = x ? x[o * x_outer + m * x_middle + k * x_inner] : number;
+}}
+"""
 
 
 @cache

@@ -18,42 +18,73 @@ LONGEST = 1024
 """The most elements that each of an array is compared with."""
 
 
+_KERNELS = """
+// Where each value would go into its line of ``size`` numbers in order, before equal ones, or where ``right`` behind them. There is a line
+// for every ``inner`` values.
+extern "C" __global__ void gradlib_places(const K* ordered, const K* x, long long* z, unsigned size, unsigned inner, unsigned right,
+    unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const K own = key(x[i]);
+    const K* const line = ordered + (unsigned long long)(i / inner) * size;
+    unsigned low = 0, high = size;
+    while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        const K there = key(line[middle]);
+        if (right ? there <= own : there < own) low = middle + 1;
+        else high = middle;
+    }
+    z[i] = low;
+}
+
+// Whether each element is one of ``count`` others.
+extern "C" __global__ void gradlib_among(const K* others, const K* x, bool* z, unsigned count, unsigned invert, unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const K own = key(x[i]);
+    bool found = false;
+    for (unsigned m = 0; m < count && !found; m++) found = key(others[m]) == own;
+    z[i] = (found && !is_nan(x[i])) != (bool)invert;
+}
+
+// By one block: the different elements in order, NaN each time anew. ``numbers`` has for each element the place of its value among them,
+// then how often each occurs, and how many there are.
+extern "C" __global__ void gradlib_distinct(const K* x, K* z, long long* numbers, unsigned n) {
+    __shared__ bool first[LONGEST];  // whether an element is the first of its value
+    for (unsigned k = threadIdx.x; k < n; k += blockDim.x) {
+        const K own = key(x[k]);
+        bool met = false;
+        for (unsigned m = 0; m < k && !met; m++) met = key(x[m]) == own;
+        first[k] = !met || is_nan(x[k]);
+    }
+    __syncthreads();
+    for (unsigned k = threadIdx.x; k < n; k += blockDim.x) {
+        const K own = key(x[k]);
+        const bool nan = is_nan(x[k]);
+        unsigned before = 0, same = 0;
+        for (unsigned m = 0; m < n; m++) {
+            const K other = key(x[m]);
+            same += other == own && (!nan || m == k);
+            before += first[m] && (other < own || (nan && other == own && m < k));
+        }
+        numbers[k] = before;
+        if (first[k]) {
+            z[before] = x[k];
+            numbers[n + before] = same;
+        }
+    }
+    if (threadIdx.x == 0) {
+        unsigned count = 0;
+        for (unsigned m = 0; m < n; m++) count += first[m];
+        numbers[2 * n] = count;
+    }
+}
+"""
+
+
 def source(char: str) -> str:
-    """The kernels for elements of a dtype.
-
-    ``places``: where each value would go into its line of ``size`` numbers in order, of which there is one for every ``inner`` values;
-    before equal ones, or where ``right`` behind them. ``among``: whether each element is one of ``count`` others.
-
-    ``distinct``: by one block, the different elements in order, NaN each time anew; ``numbers`` has for each element the place of its value
-    among them, then how often each occurs, and how many there are.
-    """
-    ctype, functions = keys(char)
-    entered = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n    const {ctype} own = key(x[i]);\n"
-    each = f"    for (unsigned k = threadIdx.x; k < n; k += {THREADS}) {{\n        const {ctype} own = key(x[k]);\n"
-    return (
-        f"{functions}"
-        f'extern "C" __global__ void gradlib_places(const {ctype}* ordered, const {ctype}* x, long long* z, unsigned size,\n'
-        f"    unsigned inner, unsigned right, unsigned n) {{\n{entered}"
-        f"    const {ctype}* line = ordered + (unsigned long long)(i / inner) * size;\n    unsigned low = 0, high = size;\n"
-        "    while (low < high) {\n"
-        f"        const unsigned middle = (low + high) / 2;\n        const {ctype} there = key(line[middle]);\n"
-        "        if (right ? there <= own : there < own) low = middle + 1; else high = middle;\n    }\n    z[i] = low;\n}\n"
-        f'extern "C" __global__ void gradlib_among(const {ctype}* others, const {ctype}* x, bool* z, unsigned count, unsigned invert,\n'
-        f"    unsigned n) {{\n{entered}    bool found = false;\n"
-        "    for (unsigned m = 0; m < count && !found; m++) found = key(others[m]) == own;\n"
-        "    z[i] = (found && !is_nan(x[i])) != (bool)invert;\n}\n"
-        f'extern "C" __global__ void gradlib_distinct(const {ctype}* x, {ctype}* z, long long* numbers, unsigned n) {{\n'
-        f"    __shared__ bool first[{LONGEST}];  // whether an element is the first of its value\n"
-        f"{each}        bool met = false;\n        for (unsigned m = 0; m < k && !met; m++) met = key(x[m]) == own;\n"
-        "        first[k] = !met || is_nan(x[k]);\n    }\n    __syncthreads();\n"
-        f"{each}        const bool nan = is_nan(x[k]);\n        unsigned before = 0, same = 0;\n"
-        f"        for (unsigned m = 0; m < n; m++) {{\n            const {ctype} other = key(x[m]);\n"
-        "            same += other == own && (!nan || m == k);\n"
-        "            before += first[m] && (other < own || (nan && other == own && m < k));\n        }\n"
-        "        numbers[k] = before;\n        if (first[k]) {\n            z[before] = x[k];\n            numbers[n + before] = same;\n"
-        "        }\n    }\n    if (threadIdx.x == 0) {\n        unsigned count = 0;\n"
-        "        for (unsigned m = 0; m < n; m++) count += first[m];\n        numbers[2 * n] = count;\n    }\n}\n"
-    )
+    """The kernels for elements of a dtype; their text says what each does."""
+    return keys(char) + _KERNELS.replace("LONGEST", str(LONGEST))
 
 
 _kernel = kernels(source)

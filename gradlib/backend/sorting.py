@@ -29,8 +29,8 @@ COMPARED = frozenset((*_WHOLE, *_FLOATS))
 """The dtypes whose elements are compared here."""
 
 
-def keys(char: str) -> tuple[str, str]:
-    """The type whose integers stand for the elements of a dtype, and the functions ``key`` and ``is_nan`` of one.
+def keys(char: str) -> str:
+    """The beginning of a text: ``K``, the type of integers that stand for the elements of a dtype, and ``key`` and ``is_nan`` of one.
 
     Floats are compared by their bits as integers, since CuPy's options flush subnormal numbers: zeros of both signs are equal, and so
     are all NaN, which come behind infinity.
@@ -39,36 +39,42 @@ def keys(char: str) -> tuple[str, str]:
         ctype, key, nan = _WHOLE[char], "return x;", "false"
     else:
         unsigned, ctype, infinity = _FLOATS[char]
-        largest = f"({ctype})(({unsigned})-1 >> 1)" if ctype != "short" else "(short)0x7fff"
+        largest = f"(K)(({unsigned})-1 >> 1)" if ctype != "short" else "(K)0x7fff"
         key = (
             f"const {unsigned} size = ({unsigned})(({unsigned})x << 1);\n"
             f"    return size > ({unsigned}){2 * infinity}ull ? {largest} : size == 0 ? 0 : x < 0 ? x ^ {largest} : x;"
         )
         nan = f"key(x) == {largest}"
-    return ctype, f"__device__ {ctype} key({ctype} x) {{\n    {key}\n}}\n__device__ bool is_nan({ctype} x) {{ return {nan}; }}\n"
+    return f"typedef {ctype} K;\n__device__ K key(K x) {{\n    {key}\n}}\n__device__ bool is_nan(K x) {{ return {nan}; }}\n"
+
+
+_KERNEL = """
+// A thread finds the place of one element, which is the number of those before it; equal elements keep their order. Only the elements at
+// the ``count`` places from ``start`` on are written. Where ``median`` and a line holds NaN, these places begin with the first one.
+extern "C" __global__ void gradlib_sort(const K* x, K* z, long long* places, unsigned size, unsigned inner, unsigned start, unsigned count,
+    unsigned descending, unsigned median, unsigned n) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const unsigned outer = i / inner / size, k = i / inner - outer * size, line = i - k * inner;
+    const K own = key(x[i]);
+    unsigned before = 0, missing = 0;
+    for (unsigned m = 0; m < size; m++) {
+        const K raw = x[line + m * inner], other = key(raw);
+        missing += is_nan(raw);
+        before += (descending ? other > own : other < own) || (other == own && m < k);
+    }
+    before -= median && missing ? size - missing : start;  // below 0 wraps around
+    if (before >= count) return;
+    const unsigned to = line - outer * (size - count) * inner + before * inner;
+    z[to] = x[i];
+    places[to] = k;
+}
+"""
 
 
 def source(char: str) -> str:
-    """The kernel for elements of a dtype; a thread finds the place of one element, which is the number of those before it.
-
-    Equal elements keep their order. Only what comes to the ``count`` places from ``start`` on is written; where ``median`` and a line holds
-    NaN, these begin with the first one.
-    """
-    ctype, functions = keys(char)
-    return (
-        f"{functions}"
-        f'extern "C" __global__ void gradlib_sort(const {ctype}* x, {ctype}* z, long long* places, unsigned size, unsigned inner,\n'
-        "    unsigned start, unsigned count, unsigned descending, unsigned median, unsigned n) {\n"
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-        "    const unsigned outer = i / inner / size, k = i / inner - outer * size, line = i - k * inner;\n"
-        f"    const {ctype} own = key(x[i]);\n    unsigned before = 0, missing = 0;\n"
-        "    for (unsigned m = 0; m < size; m++) {\n"
-        f"        const {ctype} raw = x[line + m * inner], other = key(raw);\n        missing += is_nan(raw);\n"
-        "        before += (descending ? other > own : other < own) || (other == own && m < k);\n    }\n"
-        "    before -= median && missing ? size - missing : start;  // below 0 wraps around\n    if (before >= count) return;\n"
-        "    const unsigned to = line - outer * (size - count) * inner + before * inner;\n"
-        "    z[to] = x[i];\n    places[to] = k;\n}\n"
-    )
+    """The kernel for elements of a dtype; its text says what it does."""
+    return f"{keys(char)}{_KERNEL}"
 
 
 _kernel = kernels(source)
