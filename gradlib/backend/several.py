@@ -1,14 +1,14 @@
 """Kernels over many small arrays, each where it lies, in one launch: the kernel is given their addresses by value.
 
-A family of them is declared by what each takes beside the arrays and does with an element. `gradlib.optim.fused` has those of optimisers;
-here are the ones that clip gradients. Products and sums are rounded one after the other, as in CuPy's kernels for each.
+`Several` writes and launches one, by what it takes beside the arrays and does with an element. `gradlib.optim` has those of optimisers;
+here are the ones that write gradients. Products and sums are rounded one after the other, as in CuPy's kernels for each.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+import struct
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,113 +16,142 @@ from gradlib.backend.array import Array, cupy, on_device_of
 from gradlib.backend.launching import Functions, Slots, compiled, launcher
 
 MOST_ARRAYS = 128
-"""The most arrays of one launch, or pairs: their addresses and sizes take 2,560 of the 4,096 bytes that a kernel's arguments may have."""
+"""The most rows of a table."""
 THREADS = 128
 
-PAIRS = {"p": "T*", "g": "const T*"}
+_ROOM = 3840
+"""Bytes of a table at most: a kernel's arguments may have 4,096."""
 
 CTYPES = {"f": "float", "d": "double"}
 """The dtypes that are served."""
 
+_HELPERS = """__device__ T most(T x, T y) { return isnan(x) ? x : isnan(y) ? y : max(x, y); }
+__device__ T least(T x, T y) { return isnan(x) ? x : isnan(y) ? y : min(x, y); }
+"""
 
-class Family:
-    """Kernels over arrays of one dtype, end to end, by twos or more.
+
+class Several:
+    """A kernel over the rows of a table of arrays, whose elements are taken end to end.
 
     Args:
-        rules: by name, the parameters of a kernel beside the table of arrays, and what it does with element i of all, which is element j
-            of ``t.p[k]`` and ``t.g[k]``; T is the dtype.
-        columns: by name, the types of the table's columns of arrays.
-        most: the most rows of a table; it takes less than 4,096 bytes with the other arguments.
+        name: of the kernel.
+        columns: by name, the types of the arrays in each row.
+        parameters: the others, pointers first; of those that are numbers the type is ``T`` or ``double``.
+        body: what it does with element i of all, which is element j of ``t.NAME[k]``. T is the dtype, C that of what there is one of in
+            each row; ``most`` and ``least`` give the larger and the smaller, or NaN.
+        rows: what it does once for each row k beside, which the body does not wait for. In vain if empty.
+
+    Attributes:
+        most: the most rows of a launch.
     """
 
-    def __init__(self, rules: Mapping[str, tuple[str, str]], columns: Mapping[str, str] = PAIRS, most: int = MOST_ARRAYS) -> None:
-        self.most = most
-        self._rules = rules
-        self._columns = columns
-        self._modules: dict[str, Any] = {}
-        self._kernels: dict[tuple[str, str], tuple[Slots, Functions]] = {}
+    def __init__(self, name: str, columns: Mapping[str, str], parameters: Sequence[str], body: str, rows: str = "") -> None:
+        self.name, self.most = name, min(MOST_ARRAYS, _ROOM // (8 * len(columns) + 4))
+        self._columns, self._parameters, self._body, self._rows = columns, tuple(parameters), body, rows
+        self._kernels: dict[str, tuple[Slots, struct.Struct, Functions]] = {}
+        self._table = f"{self.most}P" * len(columns) + f"{self.most}I0P"
 
-    def source(self, char: str) -> str:
-        """The kernels for arrays of a dtype."""
+    def source(self, chars: str) -> str:
+        """The text for arrays of a dtype. ``chars``: its character, and that of C if another."""
         columns = "".join(f"{ctype} {name}[{self.most}]; " for name, ctype in self._columns.items())
-        table = f"struct Table {{ {columns}unsigned end[{self.most}]; }};\n"
-        kernels = [f"typedef {CTYPES[char]} T;\n{table}"]
-        for name, (parameters, body) in self._rules.items():
-            kernels.append(f"""extern "C" __global__ void gradlib_{name}(Table t, {parameters}, int count, unsigned n) {{
-    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;
+        parameters = "".join(f"{each}, " for each in self._parameters)
+        rows = (
+            f"\n    if (i >= n && i - n < count) {{\n        const unsigned k = i - n;\n        {self._rows}\n    }}" if self._rows else ""
+        )
+        return f"""typedef {CTYPES[chars[0]]} T;
+typedef {CTYPES[chars[-1]]} C;
+{_HELPERS}struct Table {{ {columns}unsigned end[{self.most}]; }};
+extern "C" __global__ void gradlib_{self.name}(Table t, {parameters}unsigned count, unsigned n) {{
+    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;{rows}
     if (i >= n) return;
-    int k = 0, last = count - 1;
+    unsigned k = 0, last = count - 1;
     while (k < last) {{
-        const int middle = (k + last) / 2;
+        const unsigned middle = (k + last) / 2;
         if (i < t.end[middle]) last = middle;
         else k = middle + 1;
     }}
     const unsigned j = k ? i - t.end[k - 1] : i;
-    {body}
+    {self._body}
 }}
-""")
-        return "".join(kernels)
+"""
 
-    def _kernel(self, name: str, char: str) -> tuple[Slots, Functions]:
-        if (name, char) not in self._kernels:
-            if char not in self._modules:
-                self._modules[char] = compiled(self.source(char), "--fmad=false")
-            kinds = ["P" if "*" in each else "d" if "double" in each else char for each in self._rules[name][0].split(",")]
-            slots = Slots([f"{self.most}P" * len(self._columns) + f"{self.most}I", *kinds, "i", "I"])
-            self._kernels[name, char] = slots, Functions(lambda device: self._modules[char].get_function(f"gradlib_{name}"))
-        return self._kernels[name, char]
+    def _kernel(self, chars: str) -> tuple[Slots, struct.Struct, Functions]:
+        if chars not in self._kernels:
+            module = compiled(self.source(chars), "--fmad=false")
+            kinds = ["P" if "*" in each else "d" if each.startswith("double ") else chars[0] for each in self._parameters]
+            rest = [*kinds, "I", "I"]
+            functions = Functions(lambda device: module.get_function(f"gradlib_{self.name}"))
+            self._kernels[chars] = Slots([self._table, *rest]), struct.Struct("".join(rest)), functions
+        return self._kernels[chars]
 
-    def launch(
-        self, name: str, char: str, device: int, rows: Sequence[tuple[int, ...]], ends: Sequence[int], pointers: Sequence[int],
-        numbers: Sequence[float],
-    ) -> None:  # fmt: skip
-        """Launch a kernel for no more rows than a table has.
+    def launch(self, chars: str, device: int, rows: Sequence[tuple[int, ...]], ends: Sequence[int], *values: float) -> None:
+        """Launch it for no more rows than a table has, on the current stream of the device, which is current.
 
         Args:
-            rows: the addresses of their arrays; ends: how many elements they have up to and with each. pointers, numbers: the further
-                arguments.
+            chars: as for `source`. rows: the addresses of their arrays; ends: how many elements they have up to and with each.
+            values: the further arguments.
         """
-        if not (n := ends[-1]):
+        count, n = len(rows), ends[-1]
+        if not (threads := n + count if self._rows else n):
             return
         launch, stream = launcher()
-        missing = [0] * (self.most - len(rows))
-        table = [number for column in (*zip(*rows, strict=True), ends) for number in (*column, *missing)]
-        slots, functions = self._kernel(name, char)
+        slots, rest, functions = self._kernel(chars)
         slot = slots.free.pop() if slots.free else slots.made()
-        with np.errstate(all="ignore"):
-            rounded = [float(np.float32(x)) for x in numbers] if char == "f" and "double" not in self._rules[name][0] else numbers
-        slots.pack(slot[0], 0, *table, *pointers, *rounded, len(rows), n)
-        launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        memory, addresses, at = slot[0], f"{count}P", 0
+        for column in zip(*rows, strict=True):
+            struct.pack_into(addresses, memory, at, *column)
+            at += 8 * self.most
+        struct.pack_into(f"{count}I", memory, at, *ends)
+        at = struct.calcsize(self._table)
+        try:
+            rest.pack_into(memory, at, *values, count, n)
+        except OverflowError:  # of a number beyond all floats
+            with np.errstate(all="ignore"):
+                rounded = [float(np.float32(x)) if each[0] == "T" else x for x, each in zip(values, self._parameters, strict=True)]
+            rest.pack_into(memory, at, *rounded, count, n)
+        launch(functions[device], -(-threads // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         slots.free.append(slot)
 
 
-CLIPPING = Family({
-    "scale": ("const T* factor", "t.p[k][j] = t.p[k][j] * *factor;"),
-    "clip": ("T low, T high", "const T x = t.p[k][j];\n    t.p[k][j] = isnan(x) ? x : min(max(x, low), high);"),
-})  # fmt: skip
+WRITING = {
+    "scale": Several("scale", {"p": "T*"}, ["const T* factor"], "t.p[k][j] = t.p[k][j] * *factor;"),
+    "clip": Several("clip", {"p": "T*"}, ["T low", "T high"], "t.p[k][j] = least(most(t.p[k][j], low), high);"),
+    "zero": Several("zero", {"p": "T*"}, [], "t.p[k][j] = 0;"),
+}
 
 
-def clipped(name: str, arrays: Sequence[Array], pointers: Sequence[Array], numbers: Sequence[float]) -> bool:
-    """Write CuPy arrays of one dtype and device: "scale" them by the number in an array, or "clip" them to two numbers.
+def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callable[[], None] | None:
+    """What writes CuPy arrays of one device: "scale" by the number in an array, "clip" to two numbers, or make them "zero".
 
-    Returns: whether it was done; if not, as where some of them share memory, nothing was written.
+    Returns: None where it cannot be done in one launch: some of them share memory, have gaps, or are of other dtypes.
     """
-    made, dtype, device = type(arrays[0]), arrays[0].dtype, arrays[0].data.device_id
-    if dtype.char not in CTYPES or any(x.dtype is not dtype or x.data.device_id != device for x in pointers):
-        return False
-    spans, ends, end = [], [], 0
+    dtype = np.dtype("f") if name == "zero" else arrays[0].dtype  # zeros are the same words in all dtypes
+    if dtype.char not in CTYPES:
+        return None
+    kind, device, spans, ends, end = type(arrays[0]), arrays[0].data.device_id, [], [], 0
     for x in arrays:
-        if type(x) is not made or x.dtype is not dtype or x.data.device_id != device or not x._c_contiguous or not x.size:
-            return False
-        spans.append((x.data.ptr, x.data.ptr + x.nbytes))
-        end += x.size
-        ends.append(end)
+        size = x.nbytes
+        if type(x) is not kind or x.data.device_id != device or not x._c_contiguous or (x.dtype is not dtype and name != "zero"):
+            return None
+        if size:
+            spans.append((begin := x.data.ptr, begin + size))
+            if begin % dtype.itemsize or size % dtype.itemsize:
+                return None
+            ends.append(end := end + size // dtype.itemsize)
     if end >= 1 << 31 or any(one[1] > other[0] for one, other in itertools.pairwise(sorted(spans))):
-        return False
-    with on_device_of(arrays[0]):
-        cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
-        for start in range(0, len(arrays), MOST_ARRAYS):
-            base, some = ends[start - 1] if start else 0, slice(start, start + MOST_ARRAYS)
-            addresses, pairs = [x.data.ptr for x in pointers], [(begin, 0) for begin, _ in spans[some]]
-            CLIPPING.launch(name, dtype.char, device, pairs, [each - base for each in ends[some]], addresses, numbers)
-    return True
+        return None
+    given = []
+    for value in values:
+        if isinstance(value, kind) and (value.dtype is not dtype or value.data.device_id != device):
+            return None
+        given.append(value.data.ptr if isinstance(value, kind) else value)
+    kernel = WRITING[name]
+
+    def launch() -> None:
+        with on_device_of(arrays[0]):
+            cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
+            for start in range(0, len(spans), kernel.most):
+                base, some = ends[start - 1] if start else 0, slice(start, start + kernel.most)
+                kernel.launch(dtype.char, device, [(begin,) for begin, _ in spans[some]], [each - base for each in ends[some]], *given)
+
+    return launch

@@ -6,12 +6,15 @@ refused has changed neither the memory nor the version, and one that has begun i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, on_device_of
+from gradlib.backend.array import Array, assign, is_cupy, on_device_of
 from gradlib.backend.pointwise import into
+from gradlib.backend.several import writer
 from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.node import Node, Version
 
@@ -24,6 +27,9 @@ class Target(Protocol):
 
     @property
     def _node(self) -> Node | None: ...
+
+    @property
+    def _version_slot(self) -> Version | None: ...
 
     @property
     def version(self) -> Version: ...
@@ -127,6 +133,41 @@ class written(counted):
         refuse_write(self.target, self.name)
         writing(self.target)
         return self.target._array
+
+
+@contextmanager
+def written_all(targets: Sequence[Target]) -> Iterator[None]:
+    """Around a kernel that writes several tensors on a device, outside any graph: what a write asks of each, and counts afterwards.
+
+    Raises: RuntimeError for one that was made in inference mode, before anything is written.
+    """
+    for target in targets:
+        if target._inference:
+            refuse_inference(target)
+    for keep in thread_state.before_write:
+        for target in targets:
+            keep(target)
+    try:
+        yield
+    finally:
+        for target in targets:
+            (target._version_slot or target.version).bump()
+
+
+def write_several(name: str, targets: Sequence[Target], *values: Any) -> bool:
+    """Write tensors on a device in one launch, outside any graph, as `gradlib.backend.several.writer` says.
+
+    Returns: whether it was done; if not, nothing was written.
+    """
+    arrays = [target._array for target in targets]
+    if len(arrays) < 2 or not is_cupy(arrays[0]) or global_state.active or global_state.born is not None:
+        return False
+    launch = writer(name, arrays, *values)
+    if launch is None:
+        return False
+    with written_all(targets):
+        launch()
+    return True
 
 
 def add(target: Target, values: Array, name: str) -> None:

@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gradlib.backend.array import Array, device_array, device_index
-from gradlib.backend.several import clipped
+from gradlib.backend.array import device_index
 from gradlib.core.grad_mode import no_grad
-from gradlib.core.modes import global_state
 from gradlib.core.op import public
 from gradlib.core.tensor import Tensor
+from gradlib.core.writes import write_several
 from gradlib.ops.from_data import tensor
 from gradlib.ops.join import cat, stack
 from gradlib.ops.linalg.norms import vector_norm
@@ -123,7 +122,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     bound = float(clip_value)
     with no_grad():
         gradients = list(_gradients(parameters))
-        if not _clipped("clip", gradients, (), (-bound, bound)):
+        if not _clipped("clip", gradients, -bound, bound):
             for gradient in gradients:
                 gradient.clamp_(-bound, bound)
 
@@ -207,26 +206,16 @@ def _norms(tensors: list[Tensor], order: float) -> Tensor:
 
 def _scale(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
     factor: Any = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    if _clipped("scale", gradients, (factor._array,), ()):
+    if _clipped("scale", gradients, factor._array):
         return
     for gradient in gradients:
         near = device_index(gradient._array) == device_index(factor._array)
         gradient.mul_(factor if near else factor.to(gradient.device))
 
 
-def _clipped(name: str, gradients: list[Tensor], pointers: tuple[Array, ...], numbers: tuple[float, ...]) -> bool:
-    """`gradlib.backend.several.clipped` for gradients of which nothing is recorded. Returns: whether it was done."""
-    library = device_array()
-    if library is None or len(gradients) < 2 or global_state.active or global_state.born is not None:
-        return False
-    for each in gradients:
-        if type(each) is not Tensor or each._node is not None or type(each._array) is not library:
-            return False
-    if not clipped(name, [each._array for each in gradients], pointers, numbers):
-        return False
-    for each in gradients:
-        (each._version_slot or each.version).bump()
-    return True
+def _clipped(name: str, gradients: list[Tensor], *values: Any) -> bool:
+    """`write_several` for gradients of which nothing is recorded."""
+    return all(type(each) is Tensor and each._node is None for each in gradients) and write_several(name, gradients, *values)
 
 
 def _check_one_device(parameters: list[Tensor]) -> None:

@@ -7,10 +7,18 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
+from gradlib.optim import steps
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, running_square, zeros_like
+
+_STEP = steps.Step(
+    "adadelta", {"s": "square_avg", "a": "acc_delta"},
+    """s = s * kept + g * g * share;
+    const T d = sqrt(a + epsilon) / sqrt(s + epsilon) * g;
+    a = a * kept + d * d * share;
+    p = p - rate * d;""",
+    numbers="kept share epsilon", factors=steps.by_rate,
+)  # fmt: skip
 
 
 class Adadelta(Optimizer):
@@ -74,8 +82,5 @@ class Adadelta(Optimizer):
         running_square(moved, delta, rho)
         descend(value, p, factor(rate(group), p) * delta)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 3):
-            return None
-        numbers = (*fused.given(group), group["rho"], 1 - group["rho"], group["eps"], float(group["lr"]))
-        return Rule("adadelta", (state["square_avg"]._array, state["acc_delta"]._array), numbers)
+    def _plan(self, group: Group) -> steps.Plan:
+        return steps.Plan(_STEP, (*steps.given(group), group["rho"], 1 - group["rho"], group["eps"]))

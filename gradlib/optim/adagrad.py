@@ -7,9 +7,19 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.optim import fused
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, real, write
+
+
+def _factors(k: Number, lr: Number, lr_decay: Number) -> dict[str, Number]:
+    return {"rate": lr / (1 + (k - 1) * lr_decay)}
+
+
+_STEP = steps.Step(
+    "adagrad", {"s": "sum"}, "s = s + g * g;\n    p = p - rate * (g / (sqrt(s) + epsilon));",
+    numbers="epsilon", factors=_factors, options="lr_decay",
+)  # fmt: skip
 
 
 class Adagrad(Optimizer):
@@ -78,11 +88,8 @@ class Adagrad(Optimizer):
             self._begin(value, group)
         state["step"] += 1
         write(state["sum"], state["sum"]._array + g * g)
-        rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
-        descend(value, p, rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))
+        found = _factors(state["step"], rate(group), group["lr_decay"])
+        descend(value, p, factor(found["rate"], p) * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 2):
-            return None
-        rate = float(group["lr"]) / (1 + state["step"] * group["lr_decay"])
-        return Rule("adagrad", (state["sum"]._array,), (*fused.given(group), group["eps"], rate))
+    def _plan(self, group: Group) -> steps.Plan:
+        return steps.Plan(_STEP, (*steps.given(group), group["eps"]), (group["lr_decay"],))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
-from gradlib.optim.capturable import counted, factor, rate, root
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, counted, factor, rate, root, shrink
 from gradlib.optim.optimizer import (
     Group,
     Optimizer,
@@ -23,6 +21,21 @@ from gradlib.optim.optimizer import (
     real,
     zeros_like,
 )
+
+
+def _factors(k: Number, lr: Number, apart: Number, b1: Number, b2: Number) -> dict[str, Number]:
+    return {"shrink": shrink(lr, apart), "root": root(1 - b2**k), "rate": lr / (1 - b1**k)}
+
+
+def _step(name: str, **largest: str) -> steps.Step:
+    body = f"""{steps.MEANS}
+    {"s_max = most(s_max, s);" if largest else ""}
+    p = p - rate * m / (sqrt({"s_max" if largest else "s"}) / root + epsilon);"""
+    state = {"m": "exp_avg", "s": "exp_avg_sq", **largest}
+    return steps.Step(name, state, body, numbers=f"{steps.OF_MEANS} epsilon", factors=_factors, options="apart b1 b2")
+
+
+_ADAM, _AMSGRAD = _step("adam"), _step("amsgrad", s_max="max_exp_avg_sq")
 
 
 class Adam(Optimizer):
@@ -90,7 +103,8 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(p)
         k = counted(state, group, p)
-        scale, size = factor(root(1 - b2**k), p), factor(rate(group) / (1 - b1**k), p)
+        found = _factors(k, rate(group), 0.0, b1, b2)
+        scale, size = factor(found["root"], p), factor(found["rate"], p)
 
         def rule(old: Array, g: Array, mean: Array, square: Array, largest: Array | None = None) -> None:
             xp = namespace(old)
@@ -109,21 +123,9 @@ class Adam(Optimizer):
         largest = [state["max_exp_avg_sq"]] if group["amsgrad"] else []
         change(rule, value, p, real(gradient), state["exp_avg"], state["exp_avg_sq"], *largest)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:
-            return None
-        b1, b2 = group["betas"]
-        k = state["step"] + 1
-        numbers = (1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], float(group["lr"]) / (1 - b1**k))
-        return Rule("adam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), (*fused.shrinking(group), *numbers))
-
-    def _counted_rule(self, group: Group) -> fused.Counted | None:
-        if group["amsgrad"]:
-            return None
-        b1, b2 = group["betas"]
-        sign, decay = fused.given(group)
-        apart, added = (decay, 0.0) if group["decoupled_weight_decay"] else (0.0, decay)
-        return fused.Counted("adam", ("exp_avg", "exp_avg_sq"), (b1, b2, apart), (sign, added, 1 - b1, b2, 1 - b2, group["eps"]))
+    def _plan(self, group: Group) -> steps.Plan:
+        numbers = (*steps.given(group), *steps.of_means(*group["betas"]), group["eps"])
+        return steps.Plan(_AMSGRAD if group["amsgrad"] else _ADAM, numbers, (steps.apart(group), *group["betas"]))
 
 
 class AdamW(Adam):

@@ -7,10 +7,20 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
-from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, counted, factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, write, zeros_like
+
+
+def _factors(k: Number, lr: Number, b1: Number) -> dict[str, Number]:
+    return {"rate": lr / (1 - b1**k)}
+
+
+_STEP = steps.Step(
+    "adamax", {"m": "exp_avg", "l": "exp_inf"},
+    "m = m + (g - m) * mean_share, l = most(kept * l, T(fabs(g) + epsilon));\n    p = p - rate * (m / l);",
+    numbers="mean_share kept epsilon", factors=_factors, options="b1",
+)  # fmt: skip
 
 
 class Adamax(Optimizer):
@@ -70,11 +80,8 @@ class Adamax(Optimizer):
         k = counted(state, group, p)
         mean, largest = running_mean(state["exp_avg"], g, b1), state["exp_inf"]
         write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
-        descend(value, p, factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))
+        descend(value, p, factor(_factors(k, rate(group), b1)["rate"], p) * (mean / largest._array))
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 3):
-            return None
+    def _plan(self, group: Group) -> steps.Plan:
         b1, b2 = group["betas"]
-        rate = float(group["lr"]) / (1 - b1 ** (state["step"] + 1))
-        return Rule("adamax", (state["exp_avg"]._array, state["exp_inf"]._array), (*fused.given(group), 1 - b1, b2, group["eps"], rate))
+        return steps.Plan(_STEP, (*steps.given(group), 1 - b1, b2, group["eps"]), (b1,))

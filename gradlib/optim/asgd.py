@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
-from gradlib.optim.capturable import changed, counted, factor, number, rate
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, changed, chosen, counted, factor, number, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+
+
+def _factors(
+    k: Number, lr: Number, lambd: Number, alpha: Number, t0: Number, eta: Number, mu: Number
+) -> dict[str, Number]:  # fmt: skip
+    """By the eta and mu that the step before has left, and those that this one leaves."""
+    behind = k - t0
+    after = {"eta": lr / (1 + lambd * lr * k) ** alpha, "mu": 1 / chosen(behind > 1, lambda: behind, lambda: 1.0)}
+    return {"kept": 1 - lambd * eta, "taken": eta, "share": mu, **after}
+
+
+_STEP = steps.Step(
+    "asgd", {"a": "ax"}, "p = p * kept - taken * g;\n    a = share == 1 ? p : a + share * (p - a);",
+    factors=_factors, options="lambd alpha t0", held=["eta", "mu"],
+)  # fmt: skip
 
 
 class ASGD(Optimizer):
@@ -63,23 +77,19 @@ class ASGD(Optimizer):
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         p, g = descent(value, gradient, group)
-        lr, lambd = rate(group), group["lambd"]
+        lr = rate(group)
         state = self.state[value]
         if not state:
             state.update(step=0, eta=lr, mu=1.0, ax=zeros_like(p))
         k, eta, mu = counted(state, group, p), number(state, "eta", group, p), number(state, "mu", group, p)
-        p = p * factor(1 - lambd * eta, p) - factor(eta, p) * g
+        found = _factors(k, lr, group["lambd"], group["alpha"], group["t0"], eta, mu)
+        p = p * factor(found["kept"], p) - factor(eta, p) * g
         average = state["ax"]
-        alone = not group["capturable"] and mu == 1  # on the device, mu = 1 gives p up to its rounding
-        write(average, p if alone else average._array + factor(mu, p) * (p - average._array))
-        changed(state, "eta", lr / (1 + lambd * lr * k) ** group["alpha"])
-        behind = k - group["t0"]
-        changed(state, "mu", 1 / (namespace(p).maximum(1, behind) if group["capturable"] else max(1, behind)))
+        moved = chosen(mu == 1, lambda: p, lambda: average._array + factor(mu, p) * (p - average._array))
+        write(average, moved)
+        changed(state, "eta", found["eta"])
+        changed(state, "mu", found["mu"])
         put(value, p)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 4):
-            return None
-        k, eta, lr, lambd = state["step"] + 1, state["eta"], float(group["lr"]), group["lambd"]
-        after = {"eta": lr / (1 + lambd * lr * k) ** group["alpha"], "mu": 1 / max(1, k - group["t0"])}
-        return Rule("asgd", (state["ax"]._array,), (*fused.given(group), 1 - lambd * eta, eta, state["mu"]), after)
+    def _plan(self, group: Group) -> steps.Plan:
+        return steps.Plan(_STEP, steps.given(group), (group["lambd"], group["alpha"], group["t0"]))

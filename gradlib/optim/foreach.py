@@ -16,12 +16,13 @@ from gradlib.backend.array import Array, device_index, namespace, on_device_of
 from gradlib.backend.capture import capturing
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
-from gradlib.optim import fused
+from gradlib.optim.fused import step_joined
+from gradlib.optim.steps import Plan
 
 State = dict[str, Any]
 Update = Callable[[Tensor, Array, dict[str, Any]], None]
-Rule = Callable[[State, dict[str, Any]], "fused.Rule | None"]
-"""How an optimiser tells of a step in one launch, by the joined state as it was before; None where its kernel does not do it."""
+Planned = Callable[[dict[str, Any]], Plan | None]
+"""What gives the same for kernels, if there are some."""
 
 NUMBERS = frozenset(("eta", "mu", "mu_product", "step"))
 """What states hold once for a whole parameter: Python's numbers, or Tensors where they are kept on the device."""
@@ -72,12 +73,12 @@ class Joined:
                     return False
         return True
 
-    def step(self, update: Update, rule: Rule, states: dict[Tensor, State], group: dict[str, Any]) -> None:
+    def step(self, update: Update, planned: Planned, states: dict[Tensor, State], group: dict[str, Any]) -> None:
         """One step of all."""
         if not isinstance(self.values[0]._array, np.ndarray):
-            told = rule(self.state, group)
-            if told is not None and fused.step(self.values, self.ends, told):
-                after = {"step": self.state["step"] + 1, **told.after} if "step" in self.state else told.after
+            plan = planned(group)
+            after = None if plan is None else step_joined(self.values, self.ends, self.state, self.states, group, plan)
+            if after is not None:
                 for state in (self.state, *self.states) if after else ():
                     state.update(after)
                 return
@@ -138,12 +139,14 @@ def wanted(group: dict[str, Any], values: Sequence[Tensor]) -> bool:
     return bool(choice) or sum([value._array.size for value in values]) <= SMALL * len(values)
 
 
-def step(joined: dict[int, list[Joined]], update: Update, rule: Rule, states: Any, group: dict[str, Any], values: Sequence[Tensor]) -> None:
+def step(
+    joined: dict[int, list[Joined]], update: Update, planned: Planned, states: Any, group: dict[str, Any], values: Sequence[Tensor]
+) -> None:
     """One step of the parameters of a group, those of one kind as one.
 
     Args:
         joined: what is kept from step to step, by group; states: the optimiser's ``state``.
-        update: its rule; rule: the same for a kernel that does all of it on a GPU.
+        update: its rule; planned: gives the same for kernels that do all of it on a GPU.
         values: the parameters that have a gradient.
     """
     known = joined.get(id(group), [])
@@ -151,7 +154,7 @@ def step(joined: dict[int, list[Joined]], update: Update, rule: Rule, states: An
         known = joined[id(group)] = [Joined(members, [states[value] for value in members]) for members in _kinds(values, states)]
     for each in known:
         with on_device_of(each.values[0]._array):
-            each.step(update, rule, states, group)
+            each.step(update, planned, states, group)
 
 
 def _are_current(known: Sequence[Joined], values: Sequence[Tensor], states: Any) -> bool:

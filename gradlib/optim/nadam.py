@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
-from gradlib.optim.capturable import Number, changed, counted, factor, number, rate, root
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, changed, counted, factor, number, rate, root, shrink
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
 
 
-def _momenta(b1: float, k: Number, group: Group) -> tuple[Number, Number]:
-    """mu_k and mu_(k+1)."""
-    now, after = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (k, k + 1))
-    return now, after
+def _factors(k: Number, lr: Number, apart: Number, b1: Number, b2: Number, decay: Number, product: Number) -> dict[str, Number]:
+    """With mu_k and mu_(k+1), of which the product so far is M_k."""
+    now, after = (b1 * (1 - 0.5 * 0.96 ** (n * decay)) for n in (k, k + 1))
+    product = product * now
+    steps = {"now": lr * (1 - now) / (1 - product), "later": lr * after / (1 - product * after)}
+    return {"shrink": shrink(lr, apart), "root": root(1 - b2**k), **steps, "mu_product": product}
+
+
+_STEP = steps.Step(
+    "nadam", {"m": "exp_avg", "s": "exp_avg_sq"},
+    f"{steps.MEANS}\n    p = p - (now * g + later * m) / (sqrt(s) / root + epsilon);",
+    numbers=f"{steps.OF_MEANS} epsilon", factors=_factors, options="apart b1 b2 momentum_decay", held=["mu_product"],
+)  # fmt: skip
 
 
 class NAdam(Optimizer):
@@ -77,25 +84,19 @@ class NAdam(Optimizer):
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
         p, g = descent(value, gradient, group)
-        (b1, b2), lr = group["betas"], rate(group)
+        b1, b2 = group["betas"]
         state = self.state[value]
         if not state:
             state.update(step=0, mu_product=1.0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
         k = counted(state, group, p)
-        now, after = _momenta(b1, k, group)
-        product = changed(state, "mu_product", number(state, "mu_product", group, p) * now)
+        found = _factors(k, rate(group), 0.0, b1, b2, group["momentum_decay"], number(state, "mu_product", group, p))
+        changed(state, "mu_product", found["mu_product"])
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
-        denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
-        look_ahead = factor(lr * (1 - now) / (1 - product), p) * g + factor(lr * after / (1 - product * after), p) * mean
+        denominator = xp.sqrt(square) / factor(found["root"], p) + group["eps"]
+        look_ahead = factor(found["now"], p) * g + factor(found["later"], p) * mean
         descend(value, p, look_ahead / denominator)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 4):
-            return None
-        (b1, b2), lr, k = group["betas"], float(group["lr"]), state["step"] + 1
-        now, after = _momenta(b1, k, group)
-        product = state["mu_product"] * now
-        steps = lr * (1 - now) / (1 - product), lr * after / (1 - product * after)
-        numbers = (*fused.shrinking(group), 1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], *steps)
-        return Rule("nadam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), numbers, {"mu_product": product})
+    def _plan(self, group: Group) -> steps.Plan:
+        numbers = (*steps.given(group), *steps.of_means(*group["betas"]), group["eps"])
+        return steps.Plan(_STEP, numbers, (steps.apart(group), *group["betas"], group["momentum_decay"]))

@@ -22,8 +22,10 @@ from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite, written
 from gradlib.ops.from_data import from_dlpack
-from gradlib.optim import foreach, fused
-from gradlib.optim.capturable import factor, rate
+from gradlib.optim import foreach
+from gradlib.optim.capturable import as_state, factor, rate, shrink
+from gradlib.optim.fused import step_apart
+from gradlib.optim.steps import Plan
 
 Closure = Callable[[], Any]
 Group = dict[str, Any]
@@ -242,11 +244,12 @@ class Optimizer:
             for group in self.param_groups:
                 values = [value for value in group["params"] if value.grad is not None]
                 if foreach.wanted(group, values):
-                    foreach.step(self._joined, self._update, self._rule_of_update, self.state, group, values)
+                    foreach.step(self._joined, self._update, self._plan_of_update, self.state, group, values)
                     continue
-                rule = self._counted_rule(group) if group.get("capturable") and self._tells("_counted_rule") else None
-                if rule is not None and fused.step_counted(values, self.state, group["lr"], rule):
-                    continue
+                if group.get("capturable") or capturing.capture is not None:
+                    plan = self._plan_of_update(group)
+                    if plan is not None and step_apart(values, [self.state[value] for value in values], group, plan):
+                        continue
                 for value in values:
                     with on_device_of(value._array):
                         self._update(value, value.grad._array, group)
@@ -282,19 +285,12 @@ class Optimizer:
         """Whether a step of this parameter makes no new state."""
         return isinstance(self.state[value].get("step"), Tensor)
 
-    def _tells(self, name: str) -> bool:
-        """Whether the class that has ``_update`` has this method of the same step too; a subclass may step otherwise."""
-        return name in vars(next(each for each in type(self).__mro__ if "_update" in vars(each)))
+    def _plan_of_update(self, group: Group) -> Plan | None:
+        """`_plan`, if the class that has ``_update`` has it too: a subclass may step otherwise."""
+        return self._plan(group) if "_plan" in vars(next(each for each in type(self).__mro__ if "_update" in vars(each))) else None
 
-    def _rule_of_update(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
-        return self._rule(state, group) if self._tells("_rule") else None
-
-    def _rule(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
-        """The rule of the kernel that steps all parameters on a GPU in one launch; None where there is no such kernel."""
-        return None
-
-    def _counted_rule(self, group: Group) -> fused.Counted | None:
-        """The same where the counts are kept on the device."""
+    def _plan(self, group: Group) -> Plan | None:
+        """The same step for kernels that step all parameters on a GPU; None where there are no such kernels."""
         return None
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
@@ -360,7 +356,7 @@ def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
         g = -g
     if group.get("weight_decay"):
         if group.get("decoupled_weight_decay"):
-            p = p * factor(1 - rate(group) * group["weight_decay"], p)
+            p = p * factor(shrink(rate(group), group["weight_decay"]), p)
         else:
             g = g + group["weight_decay"] * p
     return p, g
@@ -438,9 +434,12 @@ def descend(value: Tensor, p: Array, step: Array) -> None:
 def _number(item: Any, value: Tensor, capturable: bool) -> Any:
     """A saved count or number of this parameter: on its device if the group is capturable, else Python's; torch saves a tensor."""
     item = _tensor(item)
-    if not isinstance(item, Tensor):
-        return item
-    return item.to(device=value.device) if capturable else item.item()
+    if not capturable:
+        return item.item() if isinstance(item, Tensor) else item
+    if isinstance(item, Tensor):
+        return item.to(device=value.device)
+    with on_device_of(value._array):
+        return as_state(item, value._array)
 
 
 def _tensor(item: Any) -> Any:

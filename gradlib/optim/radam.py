@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array, is_cupy, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
-from gradlib.optim.capturable import Number, counted, factor, rate, root
-from gradlib.optim.fused import Rule
+from gradlib.optim import steps
+from gradlib.optim.capturable import Number, chosen, counted, factor, rate, root, shrink
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
 
 
-def _length(limit: float, b2: float, k: Number) -> Number:
-    """Of the moving average at step k, in gradients."""
-    return limit - 2 * k * b2**k / (1 - b2**k)
+def _factors(k: Number, lr: Number, apart: Number, b1: Number, b2: Number) -> dict[str, Number]:
+    limit = 2 / (1 - b2) - 1
+    length = limit - 2 * k * b2**k / (1 - b2**k)  # of the moving average, in gradients
+    enough, scale = length > 5, lr / (1 - b1**k)
+    adapted = chosen(enough, lambda: scale * _rectification(length, limit) * root(1 - b2**k), lambda: scale)
+    return {"shrink": shrink(lr, apart), "adapts": chosen(enough, lambda: 1.0, lambda: 0.0), "rate": adapted}
 
 
-def _rectification(length: Number, limit: float) -> Number:
+def _rectification(length: Number, limit: Number) -> Number:
     return root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+
+
+_STEP = steps.Step(
+    "radam", {"m": "exp_avg", "s": "exp_avg_sq"},
+    f"{steps.MEANS}\n    p = p - m * (adapts != 0 ? rate / (sqrt(s) + epsilon) : rate);",
+    numbers=f"{steps.OF_MEANS} epsilon", factors=_factors, options="apart b1 b2",
+)  # fmt: skip
 
 
 class RAdam(Optimizer):
@@ -84,24 +93,13 @@ class RAdam(Optimizer):
         k = counted(state, group, p)
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
-        scale: Any = rate(group) / (1 - b1**k)
-        limit = 2 / (1 - b2) - 1
-        length = _length(limit, b2, k)
-        enough = length > 5
-        if group["capturable"]:
-            length = xp.where(enough, length, 5.0)
-        if group["capturable"] or enough:
-            adapted = factor(scale * _rectification(length, limit) * root(1 - b2**k), p) / (xp.sqrt(square) + group["eps"])
-            scale = xp.where(enough, adapted, factor(scale, p)) if group["capturable"] else adapted
+        found = _factors(k, rate(group), 0.0, b1, b2)
+        scale, adapts = factor(found["rate"], p), found["adapts"]
+        if is_cupy(adapts) or adapts:
+            adapted = scale / (xp.sqrt(square) + group["eps"])
+            scale = xp.where(adapts, adapted, scale) if is_cupy(adapts) else adapted
         descend(value, p, mean * scale)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 3):
-            return None
-        (b1, b2), k = group["betas"], state["step"] + 1
-        scale, limit = float(group["lr"]) / (1 - b1**k), 2 / (1 - b2) - 1
-        length = _length(limit, b2, k)
-        if adapts := length > 5:
-            scale = scale * _rectification(length, limit) * root(1 - b2**k)
-        numbers = (*fused.shrinking(group), 1 - b1, b2, 1 - b2, float(adapts), group["eps"], scale)
-        return Rule("radam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), numbers)
+    def _plan(self, group: Group) -> steps.Plan:
+        numbers = (*steps.given(group), *steps.of_means(*group["betas"]), group["eps"])
+        return steps.Plan(_STEP, numbers, (steps.apart(group), *group["betas"]))

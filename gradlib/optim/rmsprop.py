@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim import fused
+from gradlib.optim import steps
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, change, check_options, direction, move_mean, move_square, real, zeros_like
+
+
+def _used(momentum: float, centered: bool) -> dict[str, str]:
+    """The arrays of the state, by their names in the step."""
+    return {"s": "square_avg", **({"b": "momentum_buffer"} if momentum else {}), **({"c": "grad_avg"} if centered else {})}
+
+
+def _step(momentum: bool, centered: bool) -> steps.Step:
+    body = f"""s = s * kept + g * g * share;
+    {"c = c + (g - c) * share;" if centered else ""}
+    T d = g / (sqrt({"s - c * c" if centered else "s"}) + epsilon);
+    {"d = b = b * momentum + d;" if momentum else ""}
+    p = p - rate * d;"""
+    name = "_".join(["rmsprop", *["momentum"] * momentum, *["centered"] * centered])
+    return steps.Step(name, _used(momentum, centered), body, numbers="kept share epsilon momentum", factors=steps.by_rate)
+
+
+_STEPS = {kind: _step(*kind) for kind in itertools.product((False, True), repeat=2)}
 
 
 class RMSprop(Optimizer):
@@ -67,7 +85,7 @@ class RMSprop(Optimizer):
         alpha, momentum, eps = group["alpha"], group["momentum"], group["eps"]
         state = self.state[value]
         p = real(value._array)
-        used = [name for name, wanted in (("square_avg", True), ("momentum_buffer", momentum), ("grad_avg", group["centered"])) if wanted]
+        used = _used(momentum, group["centered"]).values()
         if not state:
             state.update(step=0, **{name: zeros_like(p) for name in used})
         counted(state, group, p)
@@ -94,12 +112,6 @@ class RMSprop(Optimizer):
 
         change(rule, value, p, real(gradient), *[state[name] for name in used])
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        momentum = float(group["momentum"])
-        if group["centered"] or not fused.is_plain(state, group, 3 if momentum else 2):
-            return None
-        numbers = (*fused.given(group), group["alpha"], 1 - group["alpha"], group["eps"])
-        if not momentum:
-            return Rule("rmsprop", (state["square_avg"]._array,), (*numbers, float(group["lr"])))
-        arrays = state["square_avg"]._array, state["momentum_buffer"]._array
-        return Rule("rmsprop_momentum", arrays, (*numbers, momentum, float(group["lr"])))
+    def _plan(self, group: Group) -> steps.Plan:
+        numbers = (*steps.given(group), group["alpha"], 1 - group["alpha"], group["eps"], group["momentum"])
+        return steps.Plan(_STEPS[bool(group["momentum"]), bool(group["centered"])], numbers)

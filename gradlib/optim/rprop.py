@@ -7,10 +7,19 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.optim import fused
+from gradlib.optim import steps
 from gradlib.optim.capturable import counted
-from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write, zeros_like
+
+_STEP = steps.Step(
+    "rprop",
+    {"b": "prev", "l": "step_size"},
+    """const T turned = g * b;
+    l = least(most(l * (turned > 0 ? grow : turned < 0 ? shrunk : T(1)), shortest), longest);
+    b = turned < 0 ? T(0) : g;
+    p = p - (isnan(b) ? b : T(b > 0) - T(b < 0)) * l;""",
+    numbers="shrunk grow shortest longest",
+)
 
 
 class Rprop(Optimizer):
@@ -76,8 +85,5 @@ class Rprop(Optimizer):
         write(previous, g)
         descend(value, p, xp.sign(g) * size._array)
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        if not fused.is_plain(state, group, 3):
-            return None
-        numbers = (-1.0 if group["maximize"] else 1.0, *group["etas"], *group["step_sizes"])
-        return Rule("rprop", (state["prev"]._array, state["step_size"]._array), numbers)
+    def _plan(self, group: Group) -> steps.Plan:
+        return steps.Plan(_STEP, (*steps.given({**group, "weight_decay": 0}), *group["etas"], *group["step_sizes"]))

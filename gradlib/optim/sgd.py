@@ -7,10 +7,16 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.optim import fused
+from gradlib.optim import steps
 from gradlib.optim.capturable import factor, rate
-from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, change, check_options, direction
+
+_PLAIN = steps.Step("sgd", {}, "p = p - rate * g;", factors=steps.by_rate, counts=False)
+_MOMENTUM = steps.Step(
+    "momentum", {"b": "momentum_buffer"},
+    "b = kept * b + share * g;\n    p = p - rate * (nesterov != 0 ? g + kept * b : b);",
+    numbers="kept share nesterov", factors=steps.by_rate, counts=False,
+)  # fmt: skip
 
 
 class SGD(Optimizer):
@@ -93,12 +99,8 @@ class SGD(Optimizer):
         if is_first:
             self.state[value]["momentum_buffer"] = held
 
-    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
-        momentum = float(group["momentum"])
-        if not fused.is_plain(state, group, 1 if momentum else 0):
-            return None
-        given, lr = fused.given(group), float(group["lr"])
-        if not momentum:
-            return Rule("sgd", (), (*given, lr))
-        numbers = (*given, momentum, 1 - group["dampening"], float(group["nesterov"]), lr)
-        return Rule("momentum", (state["momentum_buffer"]._array,), numbers)
+    def _plan(self, group: Group) -> steps.Plan:
+        if not group["momentum"]:
+            return steps.Plan(_PLAIN, steps.given(group))
+        numbers = group["momentum"], 1 - group["dampening"], float(group["nesterov"])
+        return steps.Plan(_MOMENTUM, (*steps.given(group), *numbers))

@@ -39,7 +39,7 @@ from gradlib.core.symbols import Symbol, Trace
 from gradlib.cuda import nvrtc
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
-from gradlib.optim import fused
+from gradlib.optim.steps import STEPS
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 from tests.shim.kept import ptx_and_report
@@ -225,12 +225,14 @@ SMALL = {
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
     "integrals": integrals.source("f"),
     "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
-    "clipping": several.CLIPPING.source("f"), "clipping, float64": several.CLIPPING.source("d"), "optimisers": fused.FAMILY.source("f"),
-    "counted": fused.COUNTED.source("f"), "counted, float64": fused.COUNTED.source("d"),
     "line_slopes": line_slopes.source("f"), "line_slopes, float64": line_slopes.source("d"),
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip
+SMALL |= {name: kernel.source("f") for name, kernel in several.WRITING.items()}
+for _name, _step in STEPS.items():
+    SMALL |= {f"step of {_name}": _step.apart.source("df"), f"step of {_name}, joined": _step.joined.source("f")}
+    SMALL |= {f"counts of {_name}": _step.counting.source("fd")} if _step.is_counted else {}
 SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
 _trace = Trace(np.dtype("float32"))
 _a, _m, _b = Symbol(_trace, "a0", False), Symbol(_trace, "m1", True), Symbol(_trace, "a2", False)

@@ -114,8 +114,8 @@ def many(count):
 @pytest.mark.parametrize("name", ["scale", "clip"])
 def test_gradients_on_a_device_are_clipped_by_one_launch_with_the_same_bits(name, monkeypatch):
     """Of 128 of them at most."""
-    run, launches, found, total = several.CLIPPING.launch, [], [], gradlib.tensor(3.0, device="cuda")
-    monkeypatch.setattr(several.CLIPPING, "launch", lambda *args: launches.append(args[0]) or run(*args))
+    run, launches, found, total = several.Several.launch, [], [], gradlib.tensor(3.0, device="cuda")
+    monkeypatch.setattr(several.Several, "launch", lambda self, *args: launches.append(self.name) or run(self, *args))
     for values in (many(130), [*many(130), gradlib.zeros(3, device="cuda", requires_grad=True)]):
         if len(values) > 130:
             values[-1].grad = values[0].grad[0]  # in one memory with another: these are written one by one

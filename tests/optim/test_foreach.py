@@ -10,7 +10,9 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from gradlib.optim import foreach, fused, optimizer
+from gradlib.backend.several import Several
+from gradlib.optim import foreach, optimizer
+from gradlib.optim.steps import STEPS
 from tests.values import host
 
 OPTIONS = [
@@ -172,6 +174,13 @@ def test_large_parameters_are_joined_only_where_it_is_asked_for():
     assert not foreach.wanted({"params": values}, values), "a rule that does not say so may look beyond elements"
 
 
+def launched(monkeypatch):
+    """The names of the kernels over several arrays that are launched from now on."""
+    names, run = [], Several.launch
+    monkeypatch.setattr(Several, "launch", lambda self, *args: names.append(self.name) or run(self, *args))
+    return names
+
+
 @pytest.mark.cuda
 @pytest.mark.host
 @pytest.mark.parametrize(
@@ -184,13 +193,13 @@ def test_large_parameters_are_joined_only_where_it_is_asked_for():
         ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True}), ("RAdam", {"weight_decay": 0.1}),
         ("RAdam", {"betas": (0.9, 0.7)}), ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}), ("ASGD", {"weight_decay": 0.1}),
         ("ASGD", {"t0": 0.0, "lambd": 0.1, "maximize": True}), ("Rprop", {}), ("Rprop", {"lr": 40.0, "maximize": True}),
+        ("Adam", {"amsgrad": True}), ("RMSprop", {"centered": True}), ("RMSprop", {"centered": True, "momentum": 0.5}),
     ],
 )  # fmt: skip
 def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monkeypatch):
     """Of 128 parameters at most; and with the counts that a step writes."""
     steps = 8 if name == "RAdam" else 3  # which begins without the mean square
-    launches, run, shapes = [], fused.FAMILY.launch, [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(130)]
-    monkeypatch.setattr(fused.FAMILY, "launch", lambda *args: launches.append(args) or run(*args))
+    launches, shapes = launched(monkeypatch), [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(130)]
     found = []
     for foreach_ in (False, True):
         rng = np.random.default_rng(0)
@@ -207,50 +216,113 @@ def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monk
     assert [value._version for value in found[1][0]] == [steps] * len(shapes)
 
 
+COUNTED = [
+    ("Adam", {"weight_decay": 0.1, "maximize": True}, "float32"), ("Adam", {"betas": (0.0, 0.5)}, "float64"),
+    ("AdamW", {"lr": "float32", "weight_decay": 0.3}, "float32"), ("Adam", {"lr": "float64"}, "float64"),
+    ("AdamW", {"amsgrad": True, "weight_decay": 0.3}, "float32"), ("Adam", {"amsgrad": True, "lr": "float32"}, "float64"),
+    ("NAdam", {"weight_decay": 0.1, "momentum_decay": 0.1}, "float32"),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True, "lr": "float64"}, "float64"),
+    ("RAdam", {"betas": (0.6, 0.7)}, "float32"), ("RAdam", {"betas": (0.9, 0.8), "lr": "float32"}, "float64"),
+    ("RAdam", {"betas": (0.9, 0.3)}, "float32"), ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}, "float32"),
+    ("Adamax", {"weight_decay": 0.1}, "float32"), ("Adamax", {"lr": "float32", "maximize": True}, "float64"),
+    ("Adadelta", {"weight_decay": 0.1, "lr": "float32"}, "float32"), ("Adadelta", {"rho": 0.5}, "float64"),
+    ("RMSprop", {"weight_decay": 0.1, "lr": "float64"}, "float32"), ("RMSprop", {"momentum": 0.5}, "float64"),
+    ("RMSprop", {"centered": True, "maximize": True}, "float32"), ("RMSprop", {"centered": True, "momentum": 0.5}, "float32"),
+    ("ASGD", {"t0": 1.0, "lambd": 0.1, "weight_decay": 0.1}, "float32"), ("ASGD", {"t0": 2.0, "lr": "float32"}, "float64"),
+    ("Rprop", {}, "float32"), ("Rprop", {"lr": "float32", "maximize": True}, "float64"),
+]  # fmt: skip
+"""With ``capturable``; the learning rate may be a tensor on the device."""
+ALONE = ("Adadelta", "RMSprop", "Rprop")
+"""Of which nothing depends on the count: they count in the launch that steps."""
+
+
+def counting(name, options, dtype, shapes, steps, **more):
+    """Parameters after steps, and their optimiser."""
+    rng, lr = np.random.default_rng(0), options.get("lr")
+    given = {"lr": gradlib.tensor(0.1, dtype=getattr(gradlib, lr), device="cuda")} if isinstance(lr, str) else {}
+    drawn = lambda shape: gradlib.tensor(rng.normal(size=shape), dtype=getattr(gradlib, dtype), device="cuda")  # noqa: E731
+    values = [drawn(shape).requires_grad_() for shape in shapes]
+    optimizer = getattr(optim, name)(values, **options | given | more)
+    optimizer._warned_capturable_if_run_uncaptured = True
+    for _ in range(steps):
+        for value in values:
+            value.grad = drawn(value.shape)
+        optimizer.step()
+    return values, optimizer
+
+
+def one_by_one(monkeypatch, *args, **more):
+    """The same by the rule of each."""
+    with monkeypatch.context() as patch:
+        patch.setattr(optimizer, "step_apart", lambda *args: False)
+        return counting(*args, **more)
+
+
 @pytest.mark.cuda
 @pytest.mark.host
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "options", "dtype"), COUNTED)
+def test_a_step_that_counts_on_a_device_is_two_launches_with_the_same_bits(name, options, dtype, monkeypatch):
+    """The first step makes the state."""
+    launches, shapes, steps = launched(monkeypatch), [(2, 3), (), (0, 2), (5,)], 7 if name == "RAdam" else 4
+    found = counting(name, options, dtype, shapes, steps, capturable=True)
+    assert len(launches) == (steps - 1) * (1 if name in ALONE else 2)
+    same(found, one_by_one(monkeypatch, name, options, dtype, shapes, steps, capturable=True))
+    assert len(launches) == (steps - 1) * (1 if name in ALONE else 2)
+    assert [value._version for value in found[0]] == [steps] * len(shapes)
+    for value in found[0]:
+        counts = [found[1].state[value][each] for each in ("step", "eta", "mu", "mu_product") if each in found[1].state[value]]
+        assert [(count.dtype, count.device.type, count.shape) for count in counts] == [(gradlib.float32, "cuda", ())] * len(counts)
+        assert counts[0].item() == steps
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.parametrize("name", ["Adam", "RMSprop"])
+def test_more_parameters_than_a_table_has_rows_take_further_launches(name, monkeypatch):
+    launches, shapes = launched(monkeypatch), [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(STEPS[name.lower()].apart.most + 5)]
+    found = counting(name, {}, "float32", shapes, 3, capturable=True)
+    assert len(launches) == 2 * 2 * (1 if name in ALONE else 2)
+    same(found, one_by_one(monkeypatch, name, {}, "float32", shapes, 3, capturable=True))
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+def test_counts_are_float64_where_that_is_the_default_dtype(monkeypatch):
+    gradlib.set_default_dtype(gradlib.float64)
+    try:
+        found = counting("NAdam", {}, "float32", [(3,), (2,)], 3, capturable=True)
+        same(found, one_by_one(monkeypatch, "NAdam", {}, "float32", [(3,), (2,)], 3, capturable=True))
+    finally:
+        gradlib.set_default_dtype(gradlib.float32)
+    state = found[1].state[found[0][0]]
+    assert [state[name].dtype for name in ("step", "mu_product", "exp_avg")] == [gradlib.float64, gradlib.float64, gradlib.float32]
+
+
+@pytest.mark.cuda
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("Adam", {}), ("Adam", {"weight_decay": 0.1, "maximize": True}), ("AdamW", {"weight_decay": 0.3}), ("Adam", {"betas": (0.0, 0.5)}),
-        ("AdamW", {"lr": "float32", "weight_decay": 0.3}), ("Adam", {"lr": "float64"}),
+        ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("AdamW", {"amsgrad": True}),
+        ("Adagrad", {"lr_decay": 0.1}),
+        ("RMSprop", {}), ("Adamax", {}), ("RAdam", {}), ("Adadelta", {}), ("Rprop", {}),
     ],
 )  # fmt: skip
-def test_a_step_that_counts_on_a_device_is_two_launches_with_the_same_bits(name, options, dtype, monkeypatch):
-    """Of as many parameters as a table has; the first step makes the state."""
-    dtype, shapes = getattr(gradlib, dtype), [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(fused.COUNTED.most + 5)]
-    if isinstance(options.get("lr"), str):
-        options = {**options, "lr": gradlib.tensor(0.1, dtype=getattr(gradlib, options["lr"]), device="cuda")}
-    launches, run, found = [], fused.COUNTED.launch, []
-    monkeypatch.setattr(fused.COUNTED, "launch", lambda *args: launches.append(args) or run(*args))
-    for by_kernel in (True, False):
-        rng = np.random.default_rng(0)
-        values = [gradlib.tensor(rng.normal(size=shape), dtype=dtype, device="cuda", requires_grad=True) for shape in shapes]
-        optimizer = getattr(optim, name)(values, capturable=True, **options)
-        optimizer._warned_capturable_if_run_uncaptured = True
-        with monkeypatch.context() as patch:
-            if not by_kernel:
-                patch.setattr(fused, "step_counted", lambda *args: False)
-            for _ in range(4):
-                for value in values:
-                    value.grad = gradlib.tensor(rng.normal(size=value.shape), dtype=dtype, device="cuda")
-                optimizer.step()
-        assert len(launches) == 3 * 2 * 2
-        found.append((values, optimizer))
-    same(found[0], found[1])
-    assert [value._version for value in found[0][0]] == [4] * len(shapes)
-    assert all(state["step"].item() == 4 for state in found[0][1].state.values())
+def test_a_rate_on_a_device_is_read_there_with_counts_on_the_host(name, options, monkeypatch):
+    launches = launched(monkeypatch)
+    shapes, options, alone = [(2, 3), (), (0, 2), (5,)], {**options, "lr": "float32"}, name in (*ALONE, "SGD")
+    found = counting(name, options, "float32", shapes, 3, foreach=True)
+    makes_state = name not in ("Adagrad", "SGD") or "momentum" in options
+    assert len(launches) == (3 - makes_state) * (1 if alone else 2)
+    same(found, counting(name, options, "float32", shapes, 3, foreach=False))
 
 
 @pytest.mark.cuda
 @pytest.mark.host
 def test_what_counts_on_a_device_and_has_no_kernel_steps_one_by_one(monkeypatch):
-    launches = []
-    monkeypatch.setattr(fused.COUNTED, "launch", lambda *args: launches.append(args))
+    launches = launched(monkeypatch)
     turned = gradlib.zeros(3, 2, device="cuda").t()
     for values, options in (
-        ([gradlib.zeros(3, device="cuda")], {"amsgrad": True}),
         ([gradlib.zeros(3, device="cuda"), gradlib.zeros(3, dtype=gradlib.float64, device="cuda")], {}),
         ([gradlib.zeros(3, dtype=gradlib.complex64, device="cuda")], {}),
         ([gradlib.zeros(3, dtype=gradlib.float16, device="cuda")], {}),
@@ -273,8 +345,7 @@ def test_a_subclass_that_steps_otherwise_has_no_kernel(monkeypatch):
         def _update(self, value, gradient, group):
             super()._update(value, -gradient, group)
 
-    launches = []
-    monkeypatch.setattr(fused.FAMILY, "launch", lambda *args: launches.append(args))
+    launches = launched(monkeypatch)
     values = [gradlib.zeros(3, device="cuda", requires_grad=True) for _ in range(2)]
     for value in values:
         value.grad = gradlib.ones(3, device="cuda")
