@@ -114,14 +114,20 @@ extern "C" __global__ void gradlib_{self.name}(Table t, {parameters}unsigned cou
 
 
 WRITING = {
-    "scale": Several("scale", {"p": "T*"}, ["const T* factor"], "t.p[k][j] = t.p[k][j] * *factor;"),
+    "scale": Several(
+        "scale", {"p": "T*"}, ["const T* norm", "T longest"],
+        "t.p[k][j] = t.p[k][j] * least(longest / (*norm + T(1e-6)), T(1));",
+    ),
     "clip": Several("clip", {"p": "T*"}, ["T low", "T high"], "t.p[k][j] = least(most(t.p[k][j], low), high);"),
     "zero": Several("zero", {"p": "T*"}, [], "t.p[k][j] = 0;"),
-}
+}  # fmt: skip
 
 
 def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callable[[], None] | None:
-    """What writes CuPy arrays of one device: "scale" by the number in an array, "clip" to two numbers, or make them "zero".
+    """What writes CuPy arrays of one device.
+
+    Args:
+        name: "scale", by the quotient of a number, the longest norm, and the norm in an array, if below 1; "clip" to two numbers; "zero".
 
     Returns: None where it cannot be done in one launch: some of them share memory, have gaps, or are of other dtypes.
     """
@@ -138,8 +144,11 @@ def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callab
             if begin % dtype.itemsize or size % dtype.itemsize:
                 return None
             ends.append(end := end + size // dtype.itemsize)
-    if end >= 1 << 31 or any(one[1] > other[0] for one, other in itertools.pairwise(sorted(spans))):
+    if end >= 1 << 31:
         return None
+    for one, other in itertools.pairwise(sorted(spans)):
+        if one[1] > other[0]:
+            return None
     given = []
     for value in values:
         if isinstance(value, kind) and (value.dtype is not dtype or value.data.device_id != device):
@@ -155,3 +164,27 @@ def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callab
                 kernel.launch(dtype.char, device, [(begin,) for begin, _ in spans[some]], [each - base for each in ends[some]], *given)
 
     return launch
+
+
+_JOIN = Several("join_all", {"p": "const T*"}, ["T* z"], "z[i] = t.p[k][j];")
+
+
+def joined(arrays: Sequence[Array]) -> Array | None:
+    """The elements of CuPy arrays of one device end to end; None where no kernel serves them."""
+    kind, dtype, device, ends, end = type(arrays[0]), arrays[0].dtype, arrays[0].data.device_id, [], 0
+    if dtype.char not in CTYPES:
+        return None
+    for x in arrays:
+        if type(x) is not kind or x.dtype is not dtype or x.data.device_id != device or not x._c_contiguous:
+            return None
+        ends.append(end := end + x.size)
+    if end >= 1 << 31:
+        return None
+    with on_device_of(arrays[0]):
+        cupy().cuda.runtime.setDevice(device)  # as above
+        made = kind((end,), dtype)
+        for start in range(0, len(arrays), _JOIN.most):
+            base, some = ends[start - 1] if start else 0, slice(start, start + _JOIN.most)
+            places = [(x.data.ptr,) for x in arrays[some]]
+            _JOIN.launch(dtype.char, device, places, [each - base for each in ends[some]], made.data.ptr + base * dtype.itemsize)
+    return made

@@ -160,7 +160,7 @@ def write_several(name: str, targets: Sequence[Target], *values: Any) -> bool:
     Returns: whether it was done; if not, nothing was written.
     """
     arrays = [target._array for target in targets]
-    if len(arrays) < 2 or not is_cupy(arrays[0]) or global_state.active or global_state.born is not None:
+    if not arrays or not is_cupy(arrays[0]) or global_state.active or global_state.born is not None:
         return False
     launch = writer(name, arrays, *values)
     if launch is None:

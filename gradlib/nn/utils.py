@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import device_index
+from gradlib.backend.array import device_index, is_cupy
+from gradlib.backend.several import joined
 from gradlib.core.grad_mode import no_grad
+from gradlib.core.modes import global_state
 from gradlib.core.op import public
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import write_several
 from gradlib.ops.from_data import tensor
 from gradlib.ops.join import cat, stack
@@ -42,10 +44,13 @@ def get_total_norm(
     each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not each:
         return tensor(0.0)
-    total = vector_norm(_as_one(each) if _are_few(each) and float(norm_type) > 0 else _norms(each, float(norm_type)), float(norm_type))
+    order = float(norm_type)
+    with no_grad():
+        of = _end_to_end(each) if order > 0 else None
+        total = vector_norm(_norms(each, order) if of is None else of, order)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
-            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. "
             "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return total
@@ -75,7 +80,7 @@ def clip_grad_norm_(
         >>> x.grad
         tensor([0.6000, 0.8000])
     """
-    gradients = list(_gradients(parameters))
+    gradients = _gradients(parameters)
     with no_grad():
         total = get_total_norm(gradients, norm_type, error_if_nonfinite)
         _scale(gradients, max_norm, total)
@@ -100,7 +105,7 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
         tensor([0.6000, 0.8000])
     """
     with no_grad():
-        _scale(list(_gradients(parameters)), max_norm, total_norm)
+        _scale(_gradients(parameters), max_norm, total_norm)
 
 
 @public
@@ -121,7 +126,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """
     bound = float(clip_value)
     with no_grad():
-        gradients = list(_gradients(parameters))
+        gradients = _gradients(parameters)
         if not _clipped("clip", gradients, -bound, bound):
             for gradient in gradients:
                 gradient.clamp_(-bound, bound)
@@ -172,27 +177,31 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         begin = end
 
 
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
-    if isinstance(parameters, Tensor):
-        parameters = [parameters]
-    each = list(parameters)
-    yield from (value.grad for value in each if value.grad is not None)
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    each = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if not each and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", UserWarning, stacklevel=5)
+    return [gradient for value in each if (gradient := value.grad) is not None]
 
 
 _SMALL = 4096
 """How many elements tensors have on average for which joining them costs less than it saves."""
 
 
-def _are_few(tensors: list[Tensor]) -> bool:
-    """Whether several tensors are small, of one dtype and device, so that it takes less to join them than to ask each for its norm."""
-    first = tensors[0]._array
-    sizes = [value._array.size for value in tensors]
+def _end_to_end(tensors: list[Tensor]) -> Tensor | None:
+    """Tensors of which nothing is recorded as one; None where they are not several small ones of one dtype and device.
+
+    Of such it takes less to join them than to ask each for its norm.
+    """
+    arrays = [value._array for value in tensors]
+    sizes = [array.size for array in arrays]
     if len(sizes) < 2 or 0 in sizes or sum(sizes) > _SMALL * len(sizes):
-        return False
-    place = device_index(first)
-    return all(value._array.dtype == first.dtype and device_index(value._array) == place for value in tensors)
+        return None
+    made = joined(arrays) if is_cupy(arrays[0]) and not global_state.active else None
+    if made is not None:
+        return wrap(made)
+    kinds = {(array.dtype, device_index(array)) for array in arrays}
+    return _as_one(tensors) if len(kinds) == 1 else None
 
 
 def _as_one(tensors: list[Tensor]) -> Tensor:
@@ -205,9 +214,9 @@ def _norms(tensors: list[Tensor], order: float) -> Tensor:
 
 
 def _scale(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
-    factor: Any = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-    if _clipped("scale", gradients, factor._array):
+    if _clipped("scale", gradients, total._array, float(max_norm)):
         return
+    factor: Any = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         near = device_index(gradient._array) == device_index(factor._array)
         gradient.mul_(factor if near else factor.to(gradient.device))
@@ -215,7 +224,10 @@ def _scale(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:
 
 def _clipped(name: str, gradients: list[Tensor], *values: Any) -> bool:
     """`write_several` for gradients of which nothing is recorded."""
-    return all(type(each) is Tensor and each._node is None for each in gradients) and write_several(name, gradients, *values)
+    for each in gradients:
+        if type(each) is not Tensor or each._node is not None:
+            return False
+    return write_several(name, gradients, *values)
 
 
 def _check_one_device(parameters: list[Tensor]) -> None:

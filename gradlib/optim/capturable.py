@@ -76,8 +76,13 @@ def number(state: dict[str, Any], name: str, group: dict[str, Any], p: Array) ->
 
 
 def as_state(x: Number, p: Array) -> Tensor:
-    """A number as the state of a parameter p on a device keeps it: in float32, or in float64 where that is the default dtype."""
-    return wrap(namespace(p).full((), x, np.float64 if get_default_dtype() == np.float64 else np.float32))
+    """A number as the state of a parameter p on a device keeps it."""
+    return wrap(namespace(p).full((), x, state_dtype()))
+
+
+def state_dtype() -> np.dtype:
+    """The dtype of counts and other numbers that states keep on the device: float32, or float64 where that is the default."""
+    return np.dtype(np.float64 if get_default_dtype() == np.float64 else np.float32)
 
 
 def changed(state: dict[str, Any], name: str, new: Number) -> Number:

@@ -20,10 +20,10 @@ from gradlib.backend.capture import capturing
 from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.core.writes import overwrite, written
+from gradlib.core.writes import overwrite, write_several, written
 from gradlib.ops.from_data import from_dlpack
 from gradlib.optim import foreach
-from gradlib.optim.capturable import as_state, factor, rate, shrink
+from gradlib.optim.capturable import as_state, factor, rate, shrink, state_dtype
 from gradlib.optim.fused import step_apart
 from gradlib.optim.steps import Plan
 
@@ -120,12 +120,19 @@ class Optimizer:
             set_to_none: drop them, so that the next backward allocates; otherwise fill them with zeros in place.
         Source: torch.optim.Optimizer.zero_grad.
         """
+        gradients = []
         for value in self._all_params():
-            if set_to_none or value.grad is None:
+            gradient = None if set_to_none else value.grad
+            if gradient is None:
                 value.grad = None
-            else:
-                with on_device_of(value._array):
-                    write(value.grad, 0)
+                continue
+            if gradient._node is not None:  # with create_graph: it leaves the graph that made it
+                gradient.requires_grad_(False) if gradient.is_leaf else gradient.detach_()
+            gradients.append(gradient)
+        if not write_several("zero", gradients):
+            for gradient in gradients:
+                with on_device_of(gradient._array):
+                    write(gradient, 0)
 
     def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once from their gradients.
@@ -437,7 +444,7 @@ def _number(item: Any, value: Tensor, capturable: bool) -> Any:
     if not capturable:
         return item.item() if isinstance(item, Tensor) else item
     if isinstance(item, Tensor):
-        return item.to(device=value.device)
+        return item.to(device=value.device, dtype=state_dtype())
     with on_device_of(value._array):
         return as_state(item, value._array)
 

@@ -11,6 +11,7 @@ import pytest
 
 import gradlib
 from gradlib import cuda, optim
+from gradlib.cuda.driver import node_count
 from tests.device import skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -99,6 +100,66 @@ def test_steps_of_several_parameters_count_each_once(kind: Any, options: dict[st
             assert captured.state[x]["step"].item() == other.state[y]["step"].item() == 6
 
 
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_a_graph_of_all_kinds_of_parameters_beside_another_optimiser(kind: Any, options: dict[str, Any]) -> None:
+    """Two groups; a parameter of no elements, one without a gradient and one that is not contiguous; a rate that changes."""
+    rng = np.random.default_rng(0)
+    shapes = [(3, 2), (0, 2), (4,), (), (2, 3)]
+    start, gradients = [[rng.normal(size=shape).astype("f") for shape in shapes] for _ in range(2)]
+
+    def made() -> tuple[list[gradlib.Tensor], gradlib.Tensor, Any]:
+        values = [gradlib.tensor(each, device="cuda") for each in start]
+        values[4] = values[4].t()
+        for k, (value, gradient) in enumerate(zip(values, gradients, strict=True)):
+            value.requires_grad_()
+            if k != 2:
+                value.grad = gradlib.tensor(gradient.T if k == 4 else gradient, device="cuda")
+        lr = gradlib.tensor(0.05, device="cuda")
+        first = capturing(kind, [{"params": values[:3], "lr": lr}, {"params": values[3:4], "maximize": True}], lr=0.1, **options)
+        others = [capturing(kind, values[4:], lr=0.2, **options), capturing(optim.AdamW, [gradlib.ones(2, device="cuda").requires_grad_()])]
+        others[1].param_groups[0]["params"][0].grad = gradlib.ones(2, device="cuda")
+        return [*values, *others[1].param_groups[0]["params"]], lr, lambda: [each.step() for each in (first, *others)]
+
+    (ours, our_rate, step), (theirs, their_rate, other_step) = made(), made()
+    step()
+    other_step()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        step()
+    for rate in (0.05, 0.05, 0.01):
+        our_rate.fill_(rate)
+        their_rate.fill_(rate)
+        for value, other in zip(ours, theirs, strict=True):
+            if value.grad is not None:
+                value.grad.mul_(-0.75)  # type: ignore[union-attr]
+                other.grad.mul_(-0.75)  # type: ignore[union-attr]
+        g.replay()
+        other_step()
+    for value, other, begun in zip(ours, theirs, start, strict=False):
+        assert gradlib.equal(value, other)
+        assert value.grad is None or not value.numel() or not np.array_equal(value.detach().cpu().numpy(), begun.reshape(value.shape))
+    assert gradlib.equal(ours[5], theirs[5])
+
+
+NODES = {
+    "Adadelta": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "ASGD": 2, "NAdam": 2, "RAdam": 2, "RMSprop": 1, "Rprop": 1, "SGD": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_a_step_of_ten_parameters_is_one_or_two_nodes(kind: Any, options: dict[str, Any]) -> None:
+    values = [gradlib.ones(3, device="cuda", requires_grad=True) for _ in range(10)]
+    for value in values:
+        value.grad = gradlib.ones(3, device="cuda")
+    for lr in (0.1, gradlib.tensor(0.1, device="cuda")):
+        optimizer = capturing(kind, values, lr=lr, **options)
+        optimizer.step()
+        g = cuda.CUDAGraph()
+        with cuda.graph(g):
+            optimizer.step()
+        assert node_count(int(g._graph.graph)) == NODES[kind.__name__]
+
+
 def test_a_saved_state_goes_on_on_the_device_and_on_the_host() -> None:
     x = gradlib.ones(3, device="cuda", requires_grad=True)
     host, device = optim.NAdam([x]), capturing(optim.NAdam, [x])
@@ -110,6 +171,13 @@ def test_a_saved_state_goes_on_on_the_device_and_on_the_host() -> None:
     device.step()
     step = device.state[x]["step"]
     assert (step.item(), step.device.type, step.dtype) == (2, "cuda", gradlib.float32)
+    assert device.state[x]["mu_product"].dtype == gradlib.float32
+    again, saved = capturing(optim.NAdam, [x]), copy.deepcopy(device.state_dict())
+    saved["state"][0]["mu_product"] = saved["state"][0]["mu_product"].double()  # as torch's of a parameter of float64, once loaded
+    again.load_state_dict(saved)
+    for name in ("step", "mu_product"):
+        found, want = again.state[x][name], device.state[x][name]
+        assert (found.item(), found.device, found.dtype) == (want.item(), want.device, want.dtype)
     saved = device.state_dict()
     saved["param_groups"][0]["capturable"] = False
     host.load_state_dict(saved)

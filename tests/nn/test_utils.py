@@ -132,6 +132,33 @@ def test_gradients_on_a_device_are_clipped_by_one_launch_with_the_same_bits(name
         np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in each]), np.concatenate([host(x).ravel() for x in expected]))
 
 
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.parametrize(("order", "dtype"), [(2.0, "float32"), (3.0, "float32"), (math.inf, "float64")])
+def test_norms_on_a_device_are_those_of_all_as_one_and_scale_in_the_same_bits(order, dtype, monkeypatch):
+    run, launches = several.Several.launch, []
+    monkeypatch.setattr(several.Several, "launch", lambda self, *args: launches.append(self.name) or run(self, *args))
+    values = many(12)
+    values[1].grad[0, 0] = 0
+    for value in values:
+        value.data, value.grad = value.data.to(getattr(gradlib, dtype)), value.grad.to(getattr(gradlib, dtype))
+    before = [value.grad.clone() for value in values]
+    expected = gradlib.linalg.vector_norm(gradlib.cat([each.reshape(-1) for each in before]), order)
+    total = clip_grad_norm_(values, 0.7, order)
+    assert launches == ["join_all", "scale"]
+    assert gradlib.equal(total, expected)
+    factor = (0.7 / (total + 1e-6)).clamp(max=1.0)
+    assert all(gradlib.equal(value.grad, each * factor) for value, each in zip(values, before, strict=True))
+    values[3].grad = values[3].grad.t().contiguous().t()  # with gaps, joined and scaled by CuPy
+    assert clip_grad_norm_(values, 1e9, order).item() == pytest.approx(0.7, rel=1e-5)
+    assert launches == ["join_all", "scale"]
+
+
+def test_a_total_norm_is_not_recorded() -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    assert not get_total_norm([x, 2 * x]).requires_grad
+
+
 @pytest.mark.parametrize("foreach", [None, True, False])
 def test_foreach_is_taken_and_changes_nothing(foreach: bool | None) -> None:
     x = gradlib.zeros(2, requires_grad=True)

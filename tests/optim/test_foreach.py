@@ -319,6 +319,41 @@ def test_a_rate_on_a_device_is_read_there_with_counts_on_the_host(name, options,
 
 @pytest.mark.cuda
 @pytest.mark.host
+def test_gradients_on_a_device_are_zeroed_by_one_launch(monkeypatch):
+    """Of all dtypes; those that share memory or do not fill words one by one."""
+    launches = launched(monkeypatch)
+    values = [gradlib.ones(3, dtype=dtype, device="cuda") for dtype in (gradlib.float32, gradlib.float64, gradlib.complex64)]
+    values += [gradlib.ones(0, device="cuda"), gradlib.ones((), device="cuda"), gradlib.ones(4, dtype=gradlib.float16, device="cuda")]
+    optimizer = optim.SGD([value.requires_grad_() for value in [*values, gradlib.ones(2, device="cuda")]])
+    for value in values:
+        value.grad = gradlib.full_like(value, 2)
+    optimizer.zero_grad(set_to_none=False)
+    assert launches == ["zero"]
+    for value in values:
+        assert gradlib.equal(value.grad, gradlib.zeros_like(value))
+        assert value.grad._version == 1
+    whole = gradlib.ones(6, dtype=gradlib.float16, device="cuda")
+    for shared, words in ((values[0].grad[1], whole[:4]), (gradlib.ones((), device="cuda"), whole[1:5])):
+        values[4].grad, values[5].grad = shared.fill_(1), words.fill_(1)
+        optimizer.zero_grad(set_to_none=False)
+        assert launches == ["zero"]
+        assert not any(value.grad.count_nonzero() for value in values)
+
+
+def test_gradients_that_are_zeroed_leave_their_graph():
+    x, y = (gradlib.ones(3, requires_grad=True) for _ in range(2))
+    x.grad, y.grad = x**2, gradlib.ones(3, requires_grad=True)
+    held = x.grad, y.grad
+    optim.SGD([x, y]).zero_grad(set_to_none=False)
+    for value, gradient in zip((x, y), held, strict=True):
+        assert value.grad is gradient
+        assert not gradient.requires_grad
+        assert gradient.grad_fn is None
+        assert gradient.tolist() == [0, 0, 0]
+
+
+@pytest.mark.cuda
+@pytest.mark.host
 def test_what_counts_on_a_device_and_has_no_kernel_steps_one_by_one(monkeypatch):
     launches = launched(monkeypatch)
     turned = gradlib.zeros(3, 2, device="cuda").t()
