@@ -278,17 +278,31 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),
         "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),
     }
-    stepped: list[tuple[str, dict[str, Any]]] = [
-        ("Adam", {}), ("Adam", {"capturable": True}), ("SGD", {"momentum": 0.9}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("ASGD", {}),
-        ("Rprop", {}),
+    made |= optimisers()
+    return made
+
+
+def optimisers() -> dict[str, tuple[Callable[[], Any], None]]:
+    """Steps of ten parameters of 8 numbers, with ``capturable`` where that is an option, and what writes their gradients."""
+    import gradlib
+
+    made: dict[str, tuple[Callable[[], Any], None]] = {}
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("Adam", {}), ("Adam", {"amsgrad": True}), ("AdamW", {}), ("NAdam", {}), ("RAdam", {}), ("Adamax", {}), ("Adadelta", {}),
+        ("RMSprop", {}), ("RMSprop", {"centered": True}), ("ASGD", {}), ("Rprop", {}), ("SGD", {"momentum": 0.9}), ("Adagrad", {}),
     ]  # fmt: skip
-    for name, options in stepped:
-        held = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
-        for each in held:
-            each.grad = gradlib.ones(8, device="cuda")
-        label = ", ".join([f"{name}.step", "10 parameters", *(option for option in options if option == "capturable")])
-        made[label] = (getattr(gradlib.optim, name)(held, lr=1e-3, **options).step, None)
+    for name, options in kinds:
+        for more in ({}, {"capturable": True}) if name not in ("SGD", "Adagrad") else ({},):
+            held = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
+            for each in held:
+                each.grad = gradlib.ones(8, device="cuda")
+            optimizer = getattr(gradlib.optim, name)(held, lr=1e-3, **options, **more)
+            optimizer._warned_capturable_if_run_uncaptured = True
+            label = ", ".join([f"{name}.step", "10 parameters", *(option for option in (*options, *more) if option != "momentum")])
+            made[label] = (optimizer.step, None)
     made["clip_grad_norm_, 10 parameters"] = (functools.partial(gradlib.nn.utils.clip_grad_norm_, held, 1e9), None)
+    made["clip_grad_value_, 10 parameters"] = (functools.partial(gradlib.nn.utils.clip_grad_value_, held, 1e9), None)
+    made["zero_grad(set_to_none=False), 10 parameters"] = (functools.partial(optimizer.zero_grad, set_to_none=False), None)
     return made
 
 

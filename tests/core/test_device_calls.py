@@ -243,6 +243,48 @@ def test_a_recorded_step_on_a_device_is_few_calls():
     assert 0 < len(calls) <= 60, calls
 
 
+STEPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "SGD": ("SGD", {}), "SGD, momentum": ("SGD", {"momentum": 0.9}), "Adagrad": ("Adagrad", {}),
+    "Adam": ("Adam", {}), "Adam, amsgrad": ("Adam", {"amsgrad": True}), "AdamW": ("AdamW", {}), "NAdam": ("NAdam", {}),
+    "RAdam": ("RAdam", {}), "Adamax": ("Adamax", {}), "Adadelta": ("Adadelta", {}), "RMSprop": ("RMSprop", {}),
+    "RMSprop, centered": ("RMSprop", {"centered": True, "momentum": 0.5}), "ASGD": ("ASGD", {}), "Rprop": ("Rprop", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capturable", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_of_ten_parameters_on_a_device_is_few_calls(name, capturable):
+    """Of which each parameter takes seven or eight: its gradient is asked for twice, it is looked up, and its write is counted."""
+    kind, options = STEPS[name]
+    if capturable and kind not in ("SGD", "Adagrad"):
+        options = {**options, "capturable": True}
+    values = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
+    for value in values:
+        value.grad = gradlib.ones(8, device="cuda")
+    lr = gradlib.tensor(0.1, device="cuda") if capturable else 0.1
+    optimizer = getattr(gradlib.optim, kind)(values, lr=lr, **options)
+    optimizer._warned_capturable_if_run_uncaptured = True
+    for _ in range(2):
+        optimizer.step()
+    calls = python_calls(optimizer.step)
+    assert 0 < len(calls) <= (120 if capturable and "capturable" not in options else 110), calls
+
+
+def test_gradients_of_ten_parameters_on_a_device_are_written_by_few_calls():
+    values = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
+    for value in values:
+        value.grad = gradlib.ones(8, device="cuda")
+    optimizer = gradlib.optim.SGD(values)
+    for most, write in (
+        (85, lambda: gradlib.nn.utils.clip_grad_norm_(values, 1.0)),
+        (55, lambda: gradlib.nn.utils.clip_grad_value_(values, 1.0)),
+        (55, lambda: optimizer.zero_grad(set_to_none=False)),
+    ):
+        write()
+        calls = python_calls(write)
+        assert 0 < len(calls) <= most, calls
+
+
 def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
     """Every function of CuPy's that would compute the same raises."""
     given = operands()
