@@ -8,14 +8,14 @@ by the rule itself: parameters that are not contiguous or not of one real dtype,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradlib.backend.array import cupy, is_cupy, on_device_of
+from gradlib.backend.array import cupy, device_array, is_cupy, on_device_of
 from gradlib.backend.several import CTYPES
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import written_all
-from gradlib.optim.steps import Plan
+from gradlib.optim.steps import Plan, Step
 
 State = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ def step_joined(
     count = numbers[0] + 1 if step.counts else 0  # type: ignore[operator]
     after = {"step": count} if step.counts else {}
     if isinstance(lr, Tensor) and is_cupy(lr._array):
-        return after if not step.held and step_apart(values, states, group, plan, count) else None
+        return None if step.held or step_apart(values, states, group, plan, count) else after
     first = values[0]._array
     dtype, device, char = first.dtype, first.data.device_id, first.dtype.char
     arrays = [state[name]._array for name in step.state.values()]
@@ -60,37 +60,43 @@ def step_joined(
     return {**after, **{name: found[name] for name in step.held}}
 
 
-def step_apart(values: Sequence[Tensor], states: Sequence[State], group: dict[str, Any], plan: Plan, known: int | None = None) -> bool:
-    """Step parameters that each have their state. Returns: whether it could be done; if not, nothing was written.
+def step_apart(
+    values: Sequence[Tensor], states: Sequence[State], group: dict[str, Any], plan: Plan, known: int | None = None
+) -> list[Tensor]:
+    """Step parameters that each have their state: of one dtype and device in one launch, or in two.
 
     Args:
         values: the parameters, which have gradients; states: of each, with counts on the device.
-        known: the number of this step for all of them, where it is counted on the host.
+        known: the number of this step for all of them, where it is counted on the host; then all are stepped, or none.
+    Returns: those that could not be, of which nothing was written.
     """
-    step = plan.step
-    if not values or not is_cupy(first := values[0]._array):
-        return False
-    rate, rows = _rate(group["lr"], first), _rows(values, states, step.state.values(), () if known is not None else step.counters)
-    if rate is None or rows is None:
-        return False
-    arrays, ends, counts, chars = rows
-    if known is not None:
-        counts = [(0,) * len(step.counters)] * len(values)
-    device, kernel = first.data.device_id, step.apart
-    with written_all(values), on_device_of(first):
+    kinds, left = _by_kind(values, states, plan.step, known is None)
+    if known is not None and (left or len(kinds) > 1):
+        return list(values)
+    for rows in kinds:
+        rate = _rate(group["lr"], rows.first)
+        if rate is None or not rows.are_apart():
+            left += rows.values
+        else:
+            _launch(rows, rate, plan, known or 0)
+    return left
+
+
+def _launch(rows: _Rows, rate: tuple[float, ...], plan: Plan, known: int) -> None:
+    step, kernel, first, chars, device = plan.step, plan.step.apart, rows.first, rows.chars, rows.first.data.device_id
+    with written_all(rows.values), on_device_of(first):
         cupy().cuda.runtime.setDevice(device)  # as above
-        factors = type(first)((len(step.taken) * len(values),), first.dtype) if step.is_counted else None
-        for start in range(0, len(values), kernel.most):
-            some, base = slice(start, start + kernel.most), ends[start - 1] if start else 0
-            table, sizes = arrays[some], [end - base for end in ends[some]]
+        factors = type(first)((len(step.taken) * len(rows.values),), first.dtype) if step.is_counted else None
+        for start in range(0, len(rows.values), kernel.most):
+            some, base = slice(start, start + kernel.most), rows.ends[start - 1] if start else 0
+            table, counts, sizes = rows.arrays[some], rows.counts[some], [end - base for end in rows.ends[some]]
             if factors is None:
-                table = [(*row, *count) for row, count in zip(table, counts[some], strict=True)]
+                table = [(*row, *count) for row, count in zip(table, counts, strict=True)]
                 kernel.launch(chars, device, table, sizes, *rate, *plan.options, *plan.numbers)
             else:
                 place = factors.data.ptr + len(step.taken) * start * first.dtype.itemsize
-                step.counting.launch(chars, device, counts[some], range(1, len(table) + 1), place, *rate, known or 0, *plan.options)
+                step.counting.launch(chars, device, counts, range(1, len(table) + 1), place, *rate, known, *plan.options)
                 kernel.launch(chars, device, table, sizes, place, *plan.numbers)
-    return True
 
 
 def _rate(lr: Any, like: Any) -> tuple[float, ...] | None:
@@ -103,48 +109,57 @@ def _rate(lr: Any, like: Any) -> tuple[float, ...] | None:
     return (array.data.ptr, 0, 0.0) if array.dtype.char == "f" else (0, array.data.ptr, 0.0)
 
 
-def _rows(
-    values: Sequence[Tensor], states: Sequence[State], names: Collection[str], counters: Collection[str]
-) -> tuple[list[tuple[int, ...]], list[int], list[tuple[int, ...]], str] | None:
-    """The addresses of parameters, of their gradients and states, and of what is counted for each.
+class _Rows:
+    """Parameters of one dtype and device, as kernels are told of them.
 
-    Args:
-        names: of the arrays in the states; counters: of the numbers.
-    Returns: the arrays of each parameter, how many elements they have up to and with each, its numbers, and the characters of the dtype of
-        both; None where kernels cannot step them: arrays of several dtypes or devices, or with gaps, or two in one place.
+    Attributes:
+        first: an array of theirs. chars: the characters of the dtype, and of that of the numbers in the states, if there are some.
+        values: the parameters. arrays: by parameter, the addresses of it, its gradient and its state; counts: of its numbers.
+        ends: how many elements they have up to and with each.
     """
-    first = values[0]._array
-    kind, dtype, device = type(first), first.dtype, first.data.device_id
-    arrays, ends, counts, end = [], [], [], 0
-    written: list[int] = []
-    held = None  # the dtype of the numbers
+
+    def __init__(self, first: Any, chars: str) -> None:
+        self.first, self.chars = first, chars
+        self.values: list[Tensor] = []
+        self.arrays: list[tuple[int, ...]] = []
+        self.counts: list[tuple[int, ...]] = []
+        self.ends: list[int] = []
+
+    def are_apart(self) -> bool:
+        """Whether the elements can be numbered, and no two of what is written begin at one place."""
+        written = [place for count in self.counts for place in count if place]
+        for value, row in zip(self.values, self.arrays, strict=True):
+            if value._array.size:
+                written += [row[0], *row[2:]]
+        return self.ends[-1] < 1 << 31 and len(set(written)) == len(written)
+
+
+def _by_kind(values: Sequence[Tensor], states: Sequence[State], step: Step, counted: bool) -> tuple[list[_Rows], list[Tensor]]:
+    """Parameters that kernels can step, by dtype and device, and the others. ``counted``: whether their counts are on the device."""
+    kinds: dict[tuple[str, int], _Rows] = {}
+    left, library, width = [], device_array(), 2 + len(step.state)
+    names = (*step.state.values(), *(step.counters if counted else ()))
+    unknown = () if counted else (0,) * len(step.counters)
     for value, state in zip(values, states, strict=True):
-        shape, row, numbers = value._array.shape, [], []
-        for x in (value, value.grad, *map(state.get, names)):
-            if not isinstance(x, Tensor):
-                return None
-            array = x._array
-            if type(array) is not kind or array.dtype is not dtype or array.shape != shape or not array._c_contiguous:
-                return None
-            row.append(array.data)
-        for x in map(state.get, counters):
-            if not isinstance(x, Tensor):
-                return None
-            array = x._array
-            held = array.dtype if held is None else held
-            if type(array) is not kind or array.dtype is not held or array.size != 1:
-                return None
-            numbers.append(array.data)
-        for data in (*row, *numbers):
-            if data.device_id != device:
-                return None
-        end += value._array.size
-        ends.append(end)
-        arrays.append(tuple([data.ptr for data in row]))
-        counts.append(tuple([data.ptr for data in numbers]))
-        if value._array.size:
-            written += [arrays[-1][0], *arrays[-1][2:]]
-        written += counts[-1]
-    chars = dtype.char if held is None else f"{dtype.char}{held.char}"
-    are_served = CTYPES.keys() >= set(chars) and end < 1 << 31 and len(set(written)) == len(written)
-    return (arrays, ends, counts, chars) if are_served else None
+        first = value._array
+        dtype, shape, places = first.dtype, first.shape, []
+        for at, item in enumerate((value, value.grad, *map(state.get, names))):
+            array = item._array if isinstance(item, Tensor) else None
+            if type(array) is not library or array is None or not array._c_contiguous or array.data.device_id != first.data.device_id:
+                break
+            if at == width:
+                dtype, shape = array.dtype, ()  # of the numbers
+            if array.dtype is not dtype or array.shape != shape:
+                break
+            places.append(array.data.ptr)
+        chars = first.dtype.char + (dtype.char if len(names) > len(step.state) else "")
+        if len(places) < 2 + len(names) or not CTYPES.keys() >= set(chars):
+            left.append(value)
+            continue
+        key = chars, first.data.device_id
+        rows = kinds.get(key) or kinds.setdefault(key, _Rows(first, chars))
+        rows.values.append(value)
+        rows.arrays.append(tuple(places[:width]))
+        rows.counts.append(unknown or tuple(places[width:]))
+        rows.ends.append(first.size + (rows.ends[-1] if rows.ends else 0))
+    return list(kinds.values()), left

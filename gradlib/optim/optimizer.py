@@ -255,8 +255,8 @@ class Optimizer:
                     continue
                 if group.get("capturable") or capturing.capture is not None:
                     plan = self._plan_of_update(group)
-                    if plan is not None and step_apart(values, [self.state[value] for value in values], group, plan):
-                        continue
+                    if plan is not None:
+                        values = step_apart(values, [self.state[value] for value in values], group, plan)
                 for value in values:
                     with on_device_of(value._array):
                         self._update(value, value.grad._array, group)

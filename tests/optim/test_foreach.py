@@ -254,7 +254,7 @@ def counting(name, options, dtype, shapes, steps, **more):
 def one_by_one(monkeypatch, *args, **more):
     """The same by the rule of each."""
     with monkeypatch.context() as patch:
-        patch.setattr(optimizer, "step_apart", lambda *args: False)
+        patch.setattr(optimizer, "step_apart", lambda values, *args: values)
         return counting(*args, **more)
 
 
@@ -354,23 +354,31 @@ def test_gradients_that_are_zeroed_leave_their_graph():
 
 @pytest.mark.cuda
 @pytest.mark.host
-def test_what_counts_on_a_device_and_has_no_kernel_steps_one_by_one(monkeypatch):
+def test_what_has_no_kernel_steps_one_by_one_beside_what_has(monkeypatch):
+    """Each dtype has its launches; complex and half numbers, gaps, and memory that is written twice have none."""
     launches = launched(monkeypatch)
-    turned = gradlib.zeros(3, 2, device="cuda").t()
-    for values, options in (
-        ([gradlib.zeros(3, device="cuda"), gradlib.zeros(3, dtype=gradlib.float64, device="cuda")], {}),
-        ([gradlib.zeros(3, dtype=gradlib.complex64, device="cuda")], {}),
-        ([gradlib.zeros(3, dtype=gradlib.float16, device="cuda")], {}),
-        ([turned], {}),
-    ):
-        optimizer = optim.Adam([value.requires_grad_() for value in values], lr=0.5, capturable=True, **options)
-        optimizer._warned_capturable_if_run_uncaptured = True
-        for value in values:
-            value.grad = gradlib.ones_like(value)
-        for _ in range(2):
-            optimizer.step()
-        assert all(gradlib.allclose(value.detach(), gradlib.full_like(value, -1.0), atol=2e-3) for value in values)
-    assert not launches
+    zeros = lambda *shape, dtype=gradlib.float32: gradlib.zeros(*shape, dtype=dtype, device="cuda")  # noqa: E731
+    values = [
+        zeros(3),
+        zeros(3, dtype=gradlib.float64),
+        zeros(2, dtype=gradlib.complex64),
+        zeros(3, dtype=gradlib.float16),
+        zeros(3, 2).t(),
+    ]
+    values += [zeros(2, dtype=gradlib.float64)]
+    optimizer = optim.Adam([value.requires_grad_() for value in values], lr=0.5, capturable=True)
+    optimizer._warned_capturable_if_run_uncaptured = True
+    for value in values:
+        value.grad = gradlib.ones_like(value)
+    for _ in range(2):
+        optimizer.step()
+    assert launches == ["adam_counting", "adam_apart"] * 2
+    assert all(gradlib.allclose(value.detach(), gradlib.full_like(value, -1.0), atol=2e-3) for value in values)
+    launches.clear()
+    optimizer.state[values[1]]["step"] = optimizer.state[values[5]]["step"]
+    optimizer.step()
+    assert launches == ["adam_counting", "adam_apart"]
+    assert [state["step"].item() for state in optimizer.state.values()] == [3, 4, 3, 3, 3, 4]
 
 
 @pytest.mark.cuda
