@@ -29,6 +29,9 @@ class Formula:
     def __init__(self, text: str) -> None:
         self.text = text
 
+    def __gt__(self, other: Number) -> Formula:
+        return Formula(f"({self.text} > {_text(other)})")
+
     def __pow__(self, other: Number) -> Formula:
         return Formula(f"pow({self.text}, {_text(other)})")
 
@@ -51,8 +54,6 @@ def _operator(sign: str, turned: bool = False) -> Callable[[Formula, Number], Fo
 for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
     setattr(Formula, f"__{_name}__", _operator(_sign))
     setattr(Formula, f"__r{_name}__", _operator(_sign, turned=True))
-for _name, _sign in {"gt": ">", "eq": "=="}.items():
-    setattr(Formula, f"__{_name}__", _operator(_sign))
 
 
 def counted(state: dict[str, Any], group: dict[str, Any], p: Array) -> Number:
@@ -102,7 +103,7 @@ def rate(group: dict[str, Any]) -> Number:
 
 def shrink(lr: Number, apart: Number) -> Number:
     """What weight decay that is apart from the gradient multiplies a parameter by."""
-    return 1 - lr * apart
+    return 1 - lr * apart if isinstance(apart, Formula) or apart else 1.0
 
 
 def root(x: Number) -> Number:

@@ -142,21 +142,21 @@ def _by_kind(values: Sequence[Tensor], states: Sequence[State], step: Step, coun
     unknown = () if counted else (0,) * len(step.counters)
     for value, state in zip(values, states, strict=True):
         first = value._array
-        dtype, shape, places = first.dtype, first.shape, []
+        dtype, shape, device, places = first.dtype, first.shape, first.data.device_id, []
         for at, item in enumerate((value, value.grad, *map(state.get, names))):
             array = item._array if isinstance(item, Tensor) else None
-            if type(array) is not library or array is None or not array._c_contiguous or array.data.device_id != first.data.device_id:
+            if type(array) is not library or array is None or not array._c_contiguous or (data := array.data).device_id != device:
                 break
             if at == width:
                 dtype, shape = array.dtype, ()  # of the numbers
             if array.dtype is not dtype or array.shape != shape:
                 break
-            places.append(array.data.ptr)
+            places.append(data.ptr)
         chars = first.dtype.char + (dtype.char if len(names) > len(step.state) else "")
         if len(places) < 2 + len(names) or not CTYPES.keys() >= set(chars):
             left.append(value)
             continue
-        key = chars, first.data.device_id
+        key = chars, device
         rows = kinds.get(key) or kinds.setdefault(key, _Rows(first, chars))
         rows.values.append(value)
         rows.arrays.append(tuple(places[:width]))
