@@ -142,6 +142,9 @@ def _by_kind(values: Sequence[Tensor], states: Sequence[State], step: Step, coun
     unknown = () if counted else (0,) * len(step.counters)
     for value, state in zip(values, states, strict=True):
         first = value._array
+        if type(first) is not library:
+            left.append(value)
+            continue
         dtype, shape, device, places = first.dtype, first.shape, first.data.device_id, []
         for at, item in enumerate((value, value.grad, *map(state.get, names))):
             array = item._array if isinstance(item, Tensor) else None
