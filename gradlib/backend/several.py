@@ -7,6 +7,7 @@ here are the ones that write gradients. Products and sums are rounded one after 
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
@@ -166,25 +167,57 @@ def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callab
     return launch
 
 
-_JOIN = Several("join_all", {"p": "const T*"}, ["T* z"], "z[i] = t.p[k][j];")
+PIECE = 4096
+"""The most elements of one array whose norm a warp takes."""
 
 
-def joined(arrays: Sequence[Array]) -> Array | None:
-    """The elements of CuPy arrays of one device end to end; None where no kernel serves them."""
-    kind, dtype, device, ends, end = type(arrays[0]), arrays[0].dtype, arrays[0].data.device_id, [], 0
+def _norm(name: str, start: str, made: str) -> Several:
+    """The kernel that gives the norm of each piece of the arrays.
+
+    Args:
+        start: what the sum of norms has of an element v; made: the norm by the sum s. Instead of sums there are extremes if empty.
+    """
+    met = "s + {}" if start else "most(s, {})"
+    body = f"""const unsigned lane = j % 32;
+    const unsigned long long before = (unsigned long long)(j / 32) * {PIECE};
+    const T* line = t.p[k] + before;
+    const unsigned length = min({PIECE}ull, t.size[k] - before);
+    T s = 0;
+    for (unsigned x = lane; x < length; x += 32) {{
+        const T v = line[x];
+        s = {met.format(start or "T(fabs(v))")};
+    }}
+    for (int bits = 16; bits; bits /= 2) s = {met.format("__shfl_xor_sync(0xffffffffu, s, bits)")};
+    if (lane == 0) z[i / 32] = length == 1 ? fabs(line[0]) : {made};"""
+    return Several(name, {"p": "const T*", "size": "unsigned long long"}, ["T* z", "T by"], body)
+
+
+NORMS = {
+    1.0: _norm("norms_1", "fabs(v)", "s"), 2.0: _norm("norms", "v * v", "sqrt(s)"), math.inf: _norm("norms_extreme", "", "s"),
+    0.0: _norm("norms_power", "pow(fabs(v), by)", "pow(s, 1 / by)"),
+}  # fmt: skip
+"""By order; that of 0 serves all others."""
+
+
+def norms(arrays: Sequence[Array], order: float) -> Array | None:
+    """Norms of a positive order of pieces of CuPy arrays of one device, whose norm is that of all elements; None without a kernel."""
+    kind, dtype, device, rows, ends = type(arrays[0]), arrays[0].dtype, arrays[0].data.device_id, [], []
     if dtype.char not in CTYPES:
         return None
+    pieces = 0
     for x in arrays:
         if type(x) is not kind or x.dtype is not dtype or x.data.device_id != device or not x._c_contiguous:
             return None
-        ends.append(end := end + x.size)
-    if end >= 1 << 31:
+        rows.append((x.data.ptr, x.size))
+        ends.append(pieces := pieces - -x.size // PIECE)
+    if pieces >= 1 << 26:
         return None
+    kernel = NORMS.get(order, NORMS[0.0])
     with on_device_of(arrays[0]):
         cupy().cuda.runtime.setDevice(device)  # as above
-        made = kind((end,), dtype)
-        for start in range(0, len(arrays), _JOIN.most):
-            base, some = ends[start - 1] if start else 0, slice(start, start + _JOIN.most)
-            places = [(x.data.ptr,) for x in arrays[some]]
-            _JOIN.launch(dtype.char, device, places, [each - base for each in ends[some]], made.data.ptr + base * dtype.itemsize)
+        made = kind((pieces,), dtype)
+        for start in range(0, len(rows), kernel.most):
+            base, some = ends[start - 1] if start else 0, slice(start, start + kernel.most)
+            lanes, place = [32 * (end - base) for end in ends[some]], made.data.ptr + base * dtype.itemsize
+            kernel.launch(dtype.char, device, rows[some], lanes, place, order)
     return made

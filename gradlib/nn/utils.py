@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import device_index, is_cupy
-from gradlib.backend.several import joined
+from gradlib.backend.several import norms
 from gradlib.core.grad_mode import no_grad
 from gradlib.core.modes import global_state
 from gradlib.core.op import public
@@ -46,8 +46,7 @@ def get_total_norm(
         return tensor(0.0)
     order = float(norm_type)
     with no_grad():
-        of = _end_to_end(each) if order > 0 else None
-        total = vector_norm(_norms(each, order) if of is None else of, order)
+        total = vector_norm(_partial_norms(each, order), order)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. "
@@ -188,29 +187,22 @@ _SMALL = 4096
 """How many elements tensors have on average for which joining them costs less than it saves."""
 
 
-def _end_to_end(tensors: list[Tensor]) -> Tensor | None:
-    """Tensors of which nothing is recorded as one; None where they are not several small ones of one dtype and device.
-
-    Of such it takes less to join them than to ask each for its norm.
-    """
+def _partial_norms(tensors: list[Tensor], order: float) -> Tensor:
+    """What has the norm that all elements have: the norms of parts of them, or small tensors of one dtype and device as one."""
     arrays = [value._array for value in tensors]
     sizes = [array.size for array in arrays]
-    if len(sizes) < 2 or 0 in sizes or sum(sizes) > _SMALL * len(sizes):
-        return None
-    made = joined(arrays) if is_cupy(arrays[0]) and not global_state.active else None
-    if made is not None:
-        return wrap(made)
-    kinds = {(array.dtype, device_index(array)) for array in arrays}
-    return _as_one(tensors) if len(kinds) == 1 else None
+    if len(sizes) > 1 and 0 not in sizes and order > 0:
+        made = norms(arrays, order) if is_cupy(arrays[0]) and not global_state.active else None
+        if made is not None:
+            return wrap(made)
+        if sum(sizes) <= _SMALL * len(sizes) and len({(array.dtype, device_index(array)) for array in arrays}) == 1:
+            return _as_one(tensors)
+    each = [vector_norm(value, order) for value in tensors]
+    return stack([norm.to(each[0].device) for norm in each])
 
 
 def _as_one(tensors: list[Tensor]) -> Tensor:
     return cat([value if value._array.ndim == 1 else value.reshape(-1) for value in tensors])
-
-
-def _norms(tensors: list[Tensor], order: float) -> Tensor:
-    norms = [vector_norm(value, order) for value in tensors]
-    return stack([norm.to(norms[0].device) for norm in norms])
 
 
 def _scale(gradients: list[Tensor], max_norm: float, total: Tensor) -> None:

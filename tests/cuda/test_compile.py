@@ -229,7 +229,7 @@ SMALL = {
     "moments": moments.source("f"), "moments, float64": moments.source("d"),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip
-SMALL |= {name: kernel.source("f") for name, kernel in several.WRITING.items()}
+SMALL |= {each.name: each.source("f") for each in (*several.WRITING.values(), *several.NORMS.values())}
 for _name, _step in STEPS.items():
     SMALL |= {f"step of {_name}": _step.apart.source("df"), f"step of {_name}, joined": _step.joined.source("f")}
     SMALL |= {f"counts of {_name}": _step.counting.source("fd")} if _step.is_counted else {}

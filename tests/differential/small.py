@@ -79,7 +79,7 @@ OTHERS = {
     "backend.rows": "_BUFFER",
     "backend.scanning": "LONGEST",
     "backend.searching": "LONGEST",
-    "backend.several": "MOST_ARRAYS THREADS _ROOM",
+    "backend.several": "MOST_ARRAYS PIECE THREADS _ROOM",
     "backend.singular": "LONGEST SHARED WIDEST _SWEEPS",
     "backend.sorting": "LONGEST",
     "backend.vectorised.half": "_INFINITE _OVERFLOW",

@@ -134,24 +134,36 @@ def test_gradients_on_a_device_are_clipped_by_one_launch_with_the_same_bits(name
 
 @pytest.mark.cuda
 @pytest.mark.host
-@pytest.mark.parametrize(("order", "dtype"), [(2.0, "float32"), (3.0, "float32"), (math.inf, "float64")])
-def test_norms_on_a_device_are_those_of_all_as_one_and_scale_in_the_same_bits(order, dtype, monkeypatch):
+@pytest.mark.parametrize(("order", "dtype"), [(2.0, "float32"), (1.0, "float64"), (0.5, "float64"), (math.inf, "float32")])
+def test_norms_of_parts_on_a_device_are_one_launch_and_scaling_another(order, dtype, monkeypatch):
+    """Of arrays larger than a part, too."""
     run, launches = several.Several.launch, []
     monkeypatch.setattr(several.Several, "launch", lambda self, *args: launches.append(self.name) or run(self, *args))
-    values = many(12)
-    values[1].grad[0, 0] = 0
-    for value in values:
-        value.data, value.grad = value.data.to(getattr(gradlib, dtype)), value.grad.to(getattr(gradlib, dtype))
+    rng, values = np.random.default_rng(0), []
+    for size in (3, 1, several.PIECE, 2 * several.PIECE + 33, 40):
+        values.append(gradlib.zeros(size, dtype=getattr(gradlib, dtype), device="cuda", requires_grad=True))
+        values[-1].grad = gradlib.tensor(rng.normal(size=size), dtype=getattr(gradlib, dtype), device="cuda")
     before = [value.grad.clone() for value in values]
-    expected = gradlib.linalg.vector_norm(gradlib.cat([each.reshape(-1) for each in before]), order)
     total = clip_grad_norm_(values, 0.7, order)
-    assert launches == ["join_all", "scale"]
-    assert gradlib.equal(total, expected)
+    assert launches == [several.NORMS.get(order, several.NORMS[0.0]).name, "scale"]
+    expected = gradlib.linalg.vector_norm(gradlib.cat(before).double(), order)
+    assert total.item() == pytest.approx(expected.item(), rel=1e-6 if dtype == "float32" else 1e-13)
     factor = (0.7 / (total + 1e-6)).clamp(max=1.0)
     assert all(gradlib.equal(value.grad, each * factor) for value, each in zip(values, before, strict=True))
-    values[3].grad = values[3].grad.t().contiguous().t()  # with gaps, joined and scaled by CuPy
-    assert clip_grad_norm_(values, 1e9, order).item() == pytest.approx(0.7, rel=1e-5)
-    assert launches == ["join_all", "scale"]
+    values[4].grad = gradlib.stack([values[4].grad] * 2, 1)[:, 0]  # with gaps: one by one
+    again = get_total_norm([value.grad for value in values], order)
+    assert launches[2:] == []
+    assert again.item() == pytest.approx(0.7, rel=1e-5)
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("order", [2.0, 1.0, 3.0, math.inf])
+def test_norms_of_parts_are_nan_where_an_element_is(order):
+    parts = [gradlib.ones(40, device="cuda"), gradlib.ones(3, device="cuda")]
+    parts[0][35] = math.nan
+    assert math.isnan(get_total_norm(parts, order).item())
 
 
 def test_a_total_norm_is_not_recorded() -> None:
