@@ -80,6 +80,10 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     grad = gradlib.autograd.grad
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
+    cube = cp.ones((4, 2, 4), cp.float32)  # of which the first and the last dimension are reduced
+    c = gradlib.as_tensor(cube).clone().requires_grad_()
+    apart, two_ones = [c.var((0, 2))], gradlib.ones(2, device="cuda")
+    columns, half_lines = x.T, x[:, ::2]
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
     labels, even = gradlib.as_tensor(cp.arange(4)), gradlib.full((4, 8), 0.5, device="cuda")
     own, own16, brain, two = y.clone(), y.half(), y.bfloat16(), y[:2].clone()
@@ -132,6 +136,13 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "transpose": (lambda: x.T, lambda: a.T),
         "sum": (lambda: x.sum(), lambda: a.sum()),
         "sum(-1)": (lambda: x.sum(-1), lambda: a.sum(-1)),
+        "sum((0, 2))": (lambda: c.sum((0, 2)), lambda: cube.sum((0, 2))),
+        "mean((0, 2))": (lambda: c.mean((0, 2)), lambda: cube.mean((0, 2))),
+        "var((0, 2))": (lambda: c.var((0, 2)), lambda: cube.var((0, 2), ddof=1)),
+        "amax((0, 2))": (lambda: c.amax((0, 2)), lambda: cube.max((0, 2))),
+        "norm((0, 2))": (lambda: c.norm(dim=(0, 2)), lambda: cp.sqrt((cube * cube).sum((0, 2)))),
+        "sum(-1), slice": (lambda: half_lines.sum(-1), lambda: half_lines._array.sum(-1)),
+        "var(-1), transpose": (lambda: columns.var(-1), lambda: columns._array.var(-1, ddof=1)),
         "matmul": (lambda: x @ turned, lambda: a @ b.T),
         "max(-1)": (lambda: x.max(-1), lambda: (a.max(-1), a.argmax(-1))),
         "sort": (lambda: x.sort(), lambda: (cp.sort(a), a.argsort(-1))),
@@ -148,6 +159,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of tanh": (lambda: grad(bent, [x], [y], retain_graph=True), lambda: b * (1 - a * a)),
         "backward of gelu": (lambda: grad(smooth, [x], [y], retain_graph=True), None),
         "backward of var(-1)": (lambda: grad(spreads, [x], [v4], retain_graph=True), None),
+        "backward of var((0, 2))": (lambda: grad(apart, [c], [two_ones], retain_graph=True), None),
         "backward of layer_norm": (lambda: grad(normal, [x], [y], retain_graph=True), None),
         "backward of mse_loss": (lambda: grad(losses, [x], [one], retain_graph=True), None),
         "backward of norm(-1)": (lambda: grad(lengths, [x], [v4], retain_graph=True), None),

@@ -303,12 +303,16 @@ def is_view_of(result: Array, source: Array) -> bool:
 
 def is_dense(array: Array) -> bool:
     """Whether the elements fill one block of memory, each once, in some order of the axes (torch: non-overlapping and dense)."""
-    if array.flags.c_contiguous:
-        return True
-    expected = array.itemsize
-    for stride, size in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+    return array.flags.c_contiguous or fills(array.shape, array.strides, array.itemsize)
+
+
+@functools.lru_cache(4096)
+def fills(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """`is_dense`, of an array with these strides, in bytes."""
+    expected = itemsize
+    for stride, size in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n != 1):
         if stride != expected:
-            return array.size == 0
+            return 0 in shape
         expected *= size
     return True
 

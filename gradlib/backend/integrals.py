@@ -10,7 +10,8 @@ from typing import Any
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM
 from gradlib.backend.launching import kernels
-from gradlib.backend.reducing import EACH, is_one, of_lines, plan
+from gradlib.backend.line_layout import EACH, of_lines, plan
+from gradlib.backend.reducing import is_one
 
 _PLACES = """    const E* const at = places + (whole ? line - x : 0);
     const unsigned step = whole ? inner : 1;
@@ -24,7 +25,7 @@ _KERNELS = {
         "const E* places, bool whole, bool one, const E* g",
         f"""{_PLACES}    T s = 0;
     for (unsigned k = lane + 1; k < count; k += 32)
-        s += (T(at[k * step]) - T(at[(k - 1) * step])) * (T(line[k * inner]) + T(line[(k - 1) * inner]));
+        s += (T(at[k * step]) - T(at[(k - 1) * step])) * (T(line[offset(k)]) + T(line[offset(k - 1)]));
     {WARP_SUM.format("s")}
     if (lane == 0) z[o] = E(s * T(0.5));
 """,
@@ -32,13 +33,13 @@ _KERNELS = {
     "by_samples": (
         "const E* places, bool whole, bool one, const E* g",
         f"""{_PLACES}{_SPREAD}    {EACH}
-        out[k * inner] = E(factor * (T(at[(k < last ? k + 1 : k) * step]) - T(at[(k ? k - 1 : k) * step])));
+        out[offset(k)] = E(factor * (T(at[(k < last ? k + 1 : k) * step]) - T(at[(k ? k - 1 : k) * step])));
 """,
     ),
     "by_places": (
         "const E* places, bool whole, bool one, const E* g",
-        f"""{_SPREAD}    auto pair = [&](unsigned k) {{ return T(line[k * inner]) + T(line[(k + 1) * inner]); }};
-    {EACH} out[k * inner] = E(factor * ((k ? pair(k - 1) : T(0)) - (k < last ? pair(k) : T(0))));
+        f"""{_SPREAD}    auto pair = [&](unsigned k) {{ return T(line[offset(k)]) + T(line[offset(k + 1)]); }};
+    {EACH} out[offset(k)] = E(factor * ((k ? pair(k - 1) : T(0)) - (k < last ? pair(k) : T(0))));
 """,
     ),
 }
@@ -48,7 +49,7 @@ number for all lines or one for each, by the samples and by the places. ``whole`
 
 def source(char: str) -> str:
     """The kernels for elements of a dtype."""
-    return of_lines(_KERNELS, char)
+    return of_lines(_KERNELS, char, False)
 
 
 _kernel = kernels(source)
@@ -62,9 +63,9 @@ def integral(name: str, samples: Any, places: Any, dim: int, g: Any = None, shap
     """
     like, shape = (places, shape) if samples is None else (samples, samples.shape)
     char, data = like.dtype.char, like.data
-    if char not in CTYPES or (planned := plan(shape, dim, False)) is None:
+    if char not in CTYPES or (planned := plan(shape, None, 0, dim, False)) is None:
         return None
-    made, n, count, inner = planned
+    made, n, count, _, sizes = planned
     whole = places is not None and places.shape == shape
     for each in (samples, places):
         if each is not None and (type(each) is not type(like) or each.dtype is not like.dtype or not each._c_contiguous):
@@ -79,4 +80,4 @@ def integral(name: str, samples: Any, places: Any, dim: int, g: Any = None, shap
     out = type(like)(made if name == "integral" else shape, like.dtype)
     x = out if samples is None else samples
     values = (x.data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, whole, one, 0 if g is None else g.data.ptr)
-    return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, *values, count, inner, n) else None
+    return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, *values, *sizes) else None

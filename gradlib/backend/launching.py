@@ -18,6 +18,11 @@ Slot = tuple[Any, int]
 """Memory for the arguments of one launch, and the address of the list of their addresses, as CUDA takes it."""
 
 
+def _width(letter: str) -> int:
+    """The bytes of a number, of which the widest of a structure says where one may begin."""
+    return 0 if letter.isdigit() else struct.calcsize(letter)
+
+
 class Slots:
     """The memory into which the arguments of a kernel are packed.
 
@@ -34,7 +39,7 @@ class Slots:
         """``formats``: of each parameter, as ``struct`` writes it; of a structure passed by value all its members."""
         layout = struct.Struct("".join(formats))
         self.pack, self._size = layout.pack_into, layout.size
-        heads = ["".join(formats[:i]) + f"0{each[-1] if len(each) == 1 else 'P'}" for i, each in enumerate(formats)]
+        heads = ["".join(formats[:i]) + f"0{max(each, key=_width)}" for i, each in enumerate(formats)]
         self._offsets = [struct.calcsize(head) for head in heads]
         self.free: list[Slot] = []
 

@@ -1,6 +1,7 @@
 """Kernels of gradlib's own for small variances of CuPy arrays, for the normalisation of rows, and for the gradients of both.
 
-They serve what those of `gradlib.backend.reducing` serve; half types are computed in float32 and rounded once.
+They serve what those of `gradlib.backend.reducing` serve, of rows those that lie one behind the other; half types are computed in float32
+and rounded once.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.reducing import EACH, is_one, of_lines, plan
+from gradlib.backend.line_layout import EACH, SIZES, Plan, of_lines, plan, room_beside, strides_beside
+from gradlib.backend.reducing import is_one
 
 _MEAN = f"""    T mean = 0;
-    {EACH} mean += T(line[k * inner]);
+    {EACH} mean += T(line[offset(k)]);
     {WARP_SUM.format("mean")}
     mean /= count;
 """
 _SQUARES = f"""    T s = 0;
-    {EACH} {{ const T away = T(line[k * inner]) - mean; s += away * away; }}
+    {EACH} {{ const T away = T(line[offset(k)]) - mean; s += away * away; }}
     {WARP_SUM.format("s")}
 """
-_KERNELS = {
+_VARIANCES = {
     "variance": (
         "T freedom, bool root",
         f"""{_MEAN}{_SQUARES}    s /= freedom;
@@ -36,9 +38,11 @@ _KERNELS = {
         f"""{_MEAN}    T factor = T(g[one ? 0 : o]);
     if (root) {{ const T r = T(root[o]); factor = r == 0 ? T(0) : factor / (r * 2); }}
     E* const out = z + (line - x);
-    {EACH} out[k * inner] = E(factor * ((T(line[k * inner]) - mean) * scale));
+    {EACH} out[offset(k)] = E(factor * ((T(line[offset(k)]) - mean) * scale));
 """,
     ),
+}
+_ROWS = {
     "normalised": (
         "T* centre, T* rstd, T eps, const E* weight, const E* bias",
         f"""{_MEAN}{_SQUARES}    const T r = 1 / sqrt(s / count + eps);
@@ -71,7 +75,7 @@ _KERNELS = {
 """,
     ),
 }
-"""By name, what a kernel takes beside x, z and the sizes, and what a warp does with a line, of every inner-th element of x.
+"""By name, what a kernel takes beside x, z and the sizes, and what a warp does with a line, which is a row of x here.
 
 ``one``: the gradient is one number for all elements. ``root``: whether the root is taken; the root, or null, for the gradient of either.
 ``weight``, ``bias``: numbers for each place in a line, or null.
@@ -82,19 +86,15 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def source(char: str) -> str:
-    """The kernels for elements of a dtype."""
-    return of_lines(_KERNELS, char)
+def source(char: str, strided: bool) -> str:
+    """The kernels for elements of a dtype; of strided lines those of variances."""
+    return of_lines(_VARIANCES if strided else _VARIANCES | _ROWS, char, strided)
 
 
 @cache
-def _kernel(name: str, char: str) -> Kernel:
-    formats = "PP" + _FORMATS[name].format(char if char in WHOLE else "f") + "III"
-    return Kernel(formats, kernel_of(source, char, name=name))
-
-
-def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
-    return plan(input.shape, axis, keepdim) if input.dtype.char in CTYPES and input._c_contiguous else None
+def _kernel(name: str, char: str, strided: bool = False) -> Kernel:
+    more = _FORMATS[name].format(char if char in WHOLE else "f")
+    return Kernel(("P", "P", *more, *SIZES[strided]), kernel_of(source, char, strided, name=name))
 
 
 def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bool) -> Array | None:
@@ -102,29 +102,38 @@ def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bo
 
     Returns: None where there is no kernel for it.
     """
-    planned = _planned(input, axis, keepdim)
+    dtype, data = input.dtype, input.data
+    char = dtype.char
+    planned = plan(input.shape, input.strides, dtype.itemsize, axis, keepdim) if char in CTYPES else None
     if planned is None:
         return None
-    shape, n, count, inner = planned
-    out, data, char = type(input)(shape, input.dtype), input.data, input.dtype.char
-    values = (data.ptr, out.data.ptr, max(count - correction, 0), root, count, inner, n)
-    return out if _kernel("variance", char).run(data.device_id, n * 32, THREADS, *values) else None
+    shape, n, count, strided, sizes = planned
+    out = type(input)(shape, dtype)
+    values = (data.ptr, out.data.ptr, max(count - correction, 0), root)
+    return out if _kernel("variance", char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
 
 
 def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correction: float) -> Array | None:
     """The gradient for that of the variance or, where it is given, of its root; None where no kernel serves it."""
-    planned = _planned(input, axis, True)
+    char, in_order = input.dtype.char, input._c_contiguous
+    strides = None if in_order else strides_beside(input)
+    planned = plan(input.shape, strides, input.itemsize, axis, True) if char in CTYPES else None
     if planned is None:
         return None
-    _, n, count, inner = planned
+    _, n, count, strided, sizes = planned
     freedom = count - correction
     one = is_one(g, n, input)
     if one is None or (n == 1 and freedom <= 0) or (root is not None and not root._c_contiguous):
         return None
-    out, data, char = type(input)(input.shape, input.dtype), input.data, input.dtype.char
-    scale = 2 / freedom if freedom else np.inf
-    values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale, count, inner, n)
-    return out if _kernel("variance_slope", char).run(data.device_id, n * 32, THREADS, *values) else None
+    x, out = (input, type(input)(input.shape, input.dtype)) if in_order else room_beside(input, strides)
+    data, scale = x.data, 2 / freedom if freedom else np.inf
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, 0 if root is None else root.data.ptr, scale)
+    return out if _kernel("variance_slope", char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+
+
+def _planned(input: Array, dims: tuple[int, ...]) -> Plan | None:
+    """Of rows over the last dimensions."""
+    return plan(input.shape, None, 0, dims, True) if input.dtype.char in CTYPES and input._c_contiguous else None
 
 
 def _pointer(numbers: Any, like: Array, count: int) -> Any:
@@ -143,10 +152,10 @@ def normalised(
         weight, bias: what each row is then multiplied by and what is added to it, both or neither.
     Returns: that, the means, and one over the deviations, in single at least; None where there is no kernel for it.
     """
-    planned = _planned(input, dims, True)
+    planned = _planned(input, dims)
     if planned is None:
         return None
-    shape, n, count, inner = planned
+    shape, n, count, _, sizes = planned
     made, data, dtype = type(input), input.data, input.dtype
     factors = shifts = 0
     if weight is not None:
@@ -155,7 +164,7 @@ def normalised(
             return None
     wide = dtype if dtype.char in WHOLE else np.dtype("f")
     out, centre, rstd = made(input.shape, dtype), made(shape, wide), made(shape, wide)
-    values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, factors, shifts, count, inner, n)
+    values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, factors, shifts, *sizes)
     return (out, centre, rstd) if _kernel("normalised", dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
@@ -171,11 +180,11 @@ def normal_products(g: Any, input: Array, centre: Array, rstd: Array, dims: tupl
 
 
 def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], *more: int) -> Array | None:
-    planned = _planned(input, dims, True)
+    planned = _planned(input, dims)
     one = None if planned is None else is_one(g, input.size, input)
     if planned is None or one is None:
         return None
-    _, n, count, inner = planned
+    _, n, _, _, sizes = planned
     out, data = type(input)(input.shape, input.dtype), input.data
-    values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, *more, count, inner, n)
+    values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, *more, *sizes)
     return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None

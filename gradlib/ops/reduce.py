@@ -42,9 +42,13 @@ def axes(ndim: int, dim: Any) -> Any:
     if dim is None or (type(dim) is int and 0 <= dim < ndim):  # the common cases
         return dim
     if isinstance(dim, (tuple, list)):
-        found = wrap_dims(dim, ndim)
+        found = (_wrapped if {*map(type, dim)} == _INTEGERS else wrap_dims)(tuple(dim), ndim)
         return found if found and ndim else None
     return wrap_dim(dim, ndim) if ndim else wrap_dim(dim, ndim) or None
+
+
+_wrapped = functools.lru_cache(1024)(wrap_dims)
+_INTEGERS = {int}  # of the types of dimensions: True is equal to 1, and refused
 
 
 def count(shape: tuple[int, ...], dim: Any) -> int:

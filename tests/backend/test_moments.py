@@ -11,7 +11,8 @@ import pytest
 import gradlib
 from gradlib.backend import moments
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.reducing import LONGEST, folded
+from gradlib.backend.line_layout import LONGEST
+from gradlib.backend.reducing import folded
 from gradlib.nn import functional
 from tests.device import cupy, skip_module_without_cuda
 
@@ -93,7 +94,8 @@ def test_only_what_is_served_is_computed():
     x = cupy.asarray(drawn("var"))
     assert moments.variance(x, (0, 1), 1, False, False) is not None
     assert moments.normalised(x, (1, 2), 1e-5) is not None
-    for given, axis in ((x.T, 0), (x, (0, 2)), (x[:0], 0), (x.astype("int64"), 0), (cupy.ones(LONGEST + 1), 0)):
+    assert moments.normalised(x.T, (2,), 1e-5) is None
+    for given, axis in ((x[:0], 0), (x.astype("int64"), 0), (cupy.ones(LONGEST + 1), 0)):
         assert (
             moments.variance(given, axis, 1, False, False) is moments.normalised(given, axis, 1e-5) is folded("nanmean", given, axis, False)
         )

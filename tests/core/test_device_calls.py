@@ -108,6 +108,18 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "cdist, 1": lambda x, y, **_: gradlib.cdist(x, y, 1.0), "equal": lambda x, y, **_: gradlib.equal(x, y),
     "allclose": lambda x, y, **_: gradlib.allclose(x, y), "count_nonzero": lambda x, **_: x.count_nonzero(),
     "aminmax": lambda x, **_: x.aminmax(),
+    "sum, apart": lambda cube, **_: cube.sum((0, 2)), "mean, apart": lambda cube, **_: cube.mean((0, 2)),
+    "amax, apart": lambda cube, **_: cube.amax((-1, 0)), "any, apart": lambda cube, **_: cube.any((0, 2)),
+    "count_nonzero, apart": lambda cube, **_: cube.count_nonzero((0, 2)), "std, apart": lambda cube, **_: cube.std((0, 2)),
+    "var_mean, apart": lambda cube, **_: gradlib.var_mean(cube, (0, 2)), "norm, apart": lambda cube, **_: cube.norm(dim=(0, 2)),
+    "norm 3, apart": lambda cube, **_: L.vector_norm(cube, 3, [0, 2]),
+    "norm inf, apart": lambda cube, **_: cube.norm(float("inf"), (0, 2)),
+    "nansum, apart": lambda cube, **_: cube.nansum((0, 2)), "nanmean, apart": lambda cube, **_: cube.nanmean((0, 2)),
+    "logsumexp, apart": lambda cube, **_: cube.logsumexp((0, 2), True),
+    "matrix_norm, apart": lambda cube, **_: L.matrix_norm(cube, dim=(0, 2)),
+    "sum of a slice": lambda x, **_: x[:, ::2].sum(-1), "var of a transpose": lambda x, **_: x.T.var(0),
+    "amax of a transpose": lambda x, **_: x.T.amax(), "max of a slice": lambda y, **_: y[:, ::2].max(-1),
+    "softmax of a transpose": lambda x, **_: x.T.softmax(0),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 
@@ -175,6 +187,8 @@ BACKWARD: dict[str, Callable[..., Any]] = {
     )
     if not name.endswith("in place")
 } | {
+    f"{name}, apart": OTHERS[f"{name}, apart"] for name in ("sum", "amax", "std", "norm", "norm 3", "norm inf", "logsumexp")
+} | {
     name: OTHERS[name] for name in ("cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
 }  # fmt: skip
 """Of whose backward the calls are those of `autograd.grad` itself, about 38, and few of the rules' own."""
@@ -205,6 +219,7 @@ def operands() -> dict[str, Any]:
         "e": gradlib.rand(4, 8, device="cuda"),
         "j": places.clone(),
         "n": gradlib.arange(4, device="cuda"),
+        "cube": gradlib.rand(4, 2, 4, device="cuda").requires_grad_(),
     }
 
 
@@ -229,7 +244,7 @@ def test_backward_on_a_device_is_few_calls(name):
     """For the operand that leads, and for both where two are recorded."""
     given = at_places()
     made = BACKWARD[name](**given)
-    leaves = [given[each] for each in "xs" if each in BACKWARD[name].__code__.co_varnames]
+    leaves = [given[each] for each in ("x", "s", "cube") if each in BACKWARD[name].__code__.co_varnames]
     g = gradlib.ones_like(made)
     gradlib.autograd.grad(made, leaves, g, retain_graph=True)
     calls = python_calls(lambda: gradlib.autograd.grad(made, leaves, g, retain_graph=True))

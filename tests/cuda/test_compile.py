@@ -209,7 +209,7 @@ def test_nvrtc_reports_an_error():
 
 
 SMALL = {
-    "pointwise": pointwise_text.source("f"), "arange": spaced.arange_source("d"), "reducing": reducing.source("d"),
+    "pointwise": pointwise_text.source("f"), "arange": spaced.arange_source("d"), "reducing": reducing.source("d", False),
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
@@ -222,11 +222,13 @@ SMALL = {
     "folding": folding.source("f", "l"), "folding, float64": folding.source("d", "i"), "folding, integers": folding.source("l", "l"),
     "folding, bytes": folding.source("b", "i"), "folding, complex": folding.source("F", "l"),
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
-    "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
+    "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f", False), "classes": classes.source("f"),
     "integrals": integrals.source("f"),
     "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
-    "line_slopes": line_slopes.source("f"), "line_slopes, float64": line_slopes.source("d"),
-    "moments": moments.source("f"), "moments, float64": moments.source("d"),
+    "line_slopes": line_slopes.source("f", False), "line_slopes, float64": line_slopes.source("d", False),
+    "moments": moments.source("f", False), "moments, float64": moments.source("d", False),
+    "reducing, strided": reducing.source("f", True), "line_slopes, strided": line_slopes.source("f", True),
+    "moments, strided": moments.source("d", True),
     "linspace": spaced.linspace_source("f"), "linspace, integers": spaced.linspace_source("l"),
 }  # fmt: skip
 SMALL |= {each.name: each.source("f") for each in (*several.WRITING.values(), *several.NORMS.values())}
