@@ -8,7 +8,7 @@ a slice.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -102,6 +102,13 @@ def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int,
     if max(len(lines), len(elements)) > GROUPS:
         return None
     return made, n, count, True, (*_members(lines), *_members(elements), count, n)
+
+
+def plan_of(input: Array, served: Container[str], axis: Any, keepdim: bool) -> Plan | None:
+    """The same of a CuPy array; None for one of no dtype that is ``served``, too."""
+    if input.dtype.char not in served:
+        return None
+    return plan(input.shape, None if input._c_contiguous else input.strides, input.itemsize, axis, keepdim)
 
 
 def _dims(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> _Dims | None:

@@ -14,7 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.line_layout import EACH, SIZES, Plan, of_lines, plan, room_beside, strides_beside
+from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan, plan_of, room_beside, strides_beside
 from gradlib.backend.reducing import is_one
 
 _MEAN = f"""    T mean = 0;
@@ -102,15 +102,13 @@ def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bo
 
     Returns: None where there is no kernel for it.
     """
-    dtype, data = input.dtype, input.data
-    char = dtype.char
-    planned = plan(input.shape, input.strides, dtype.itemsize, axis, keepdim) if char in CTYPES else None
+    planned = plan_of(input, CTYPES, axis, keepdim)
     if planned is None:
         return None
-    shape, n, count, strided, sizes = planned
+    (shape, n, count, strided, sizes), data, dtype = planned, input.data, input.dtype
     out = type(input)(shape, dtype)
     values = (data.ptr, out.data.ptr, max(count - correction, 0), root)
-    return out if _kernel("variance", char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+    return out if _kernel("variance", dtype.char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
 
 
 def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correction: float) -> Array | None:
@@ -131,11 +129,6 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
     return out if _kernel("variance_slope", char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
 
 
-def _planned(input: Array, dims: tuple[int, ...]) -> Plan | None:
-    """Of rows over the last dimensions."""
-    return plan(input.shape, None, 0, dims, True) if input.dtype.char in CTYPES and input._c_contiguous else None
-
-
 def _pointer(numbers: Any, like: Array, count: int) -> Any:
     """Where so many numbers of an array's dtype lie; None for those that no kernel serves."""
     if type(numbers) is not type(like) or numbers.dtype is not like.dtype or numbers.size != count or not numbers._c_contiguous:
@@ -152,7 +145,7 @@ def normalised(
         weight, bias: what each row is then multiplied by and what is added to it, both or neither.
     Returns: that, the means, and one over the deviations, in single at least; None where there is no kernel for it.
     """
-    planned = _planned(input, dims)
+    planned = plan_of(input, CTYPES, dims, True) if input._c_contiguous else None
     if planned is None:
         return None
     shape, n, count, _, sizes = planned
@@ -180,7 +173,7 @@ def normal_products(g: Any, input: Array, centre: Array, rstd: Array, dims: tupl
 
 
 def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], *more: int) -> Array | None:
-    planned = _planned(input, dims)
+    planned = plan_of(input, CTYPES, dims, True) if input._c_contiguous else None
     one = None if planned is None else is_one(g, input.size, input)
     if planned is None or one is None:
         return None

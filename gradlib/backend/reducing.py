@@ -14,7 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array, cupy, row_major_copy
 from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, INFINITE, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan
+from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan, plan_of
 from gradlib.backend.lines import MANY, reduced
 
 _FOLDS = {
@@ -141,15 +141,13 @@ def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False
         keepdim: leave them with size 1.
     Returns: None where there is no kernel for it.
     """
-    dtype, data = input.dtype, input.data
-    char = dtype.char
-    planned = plan(input.shape, input.strides, dtype.itemsize, axis, keepdim) if char in CTYPES else None
+    planned = plan_of(input, CTYPES, axis, keepdim)
     if planned is None:
         return None
-    shape, n, count, strided, sizes = planned
+    (shape, n, count, strided, sizes), data, dtype = planned, input.data, input.dtype
     out = type(input)(shape, dtype)
     values = (data.ptr, out.data.ptr, power or (count if mean else 1))
-    return out if _kernel(name, char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+    return out if _kernel(name, dtype.char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
 
 
 def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> Array | None:
@@ -157,26 +155,25 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
 
     Returns: None where there is no kernel for it.
     """
-    dtype, whole = input.dtype, name != "logsumexp"
-    char = dtype.char
-    planned = plan(input.shape, None if whole else input.strides, dtype.itemsize, axis, keepdim) if char in CTYPES and input.ndim else None
+    char, whole = input.dtype.char, name != "logsumexp"  # which alone writes no element for each that it reads
+    strides = None if whole or input._c_contiguous else input.strides
+    planned = plan(input.shape, strides, input.itemsize, axis, keepdim) if char in CTYPES and input.ndim else None
     if planned is None:
         return None
     shape, n, _, strided, sizes = planned
-    data = (input if input._c_contiguous or not whole else row_major_copy(input)).data
-    out = type(input)(input.shape if whole else shape, dtype)
+    data = (row_major_copy(input) if whole and not input._c_contiguous else input).data
+    out = type(input)(input.shape if whole else shape, input.dtype)
     return out if _kernel(name, char, strided).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, *sizes) else None
 
 
 def nonzero(input: Array, axis: Any) -> Array | None:
     """How many elements are not 0, as int64; ``axis`` and None as for ``folded``."""
-    char, data = input.dtype.char, input.data
-    planned = plan(input.shape, input.strides, input.itemsize, axis, False) if char in ALL_CTYPES else None
+    planned = plan_of(input, ALL_CTYPES, axis, False)
     if planned is None:
         return None
-    shape, n, _, strided, sizes = planned
-    out = type(input)(shape, "q")
-    return out if _kernel("nonzero", char, strided).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, *sizes) else None
+    (shape, n, _, strided, sizes), data = planned, input.data
+    out, kernel = type(input)(shape, "q"), _kernel("nonzero", input.dtype.char, strided)
+    return out if kernel.run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, *sizes) else None
 
 
 def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
@@ -188,16 +185,14 @@ def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> 
     """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``; or
     of floats the largest ("max_size") or smallest ("min_size") absolute values.
     """
-    dtype, data = input.dtype, input.data
-    char = dtype.char
-    planned = plan(input.shape, input.strides, dtype.itemsize, axis, keepdim) if char in ALL_CTYPES else None
+    planned = plan_of(input, ALL_CTYPES, axis, keepdim)
     if planned is None:
         return None
-    shape, n, _, strided, sizes = planned
+    (shape, n, _, strided, sizes), data, dtype = planned, input.data, input.dtype
     out = type(input)(shape, dtype)
     places = type(input)(shape, "q") if placed else None
     values = (data.ptr, out.data.ptr, 0 if places is None else places.data.ptr)
-    return (out, places) if _kernel(name, char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+    return (out, places) if _kernel(name, dtype.char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
 
 
 def largest(array: Array, axis: int, keepdims: bool = True) -> Array:

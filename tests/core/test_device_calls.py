@@ -118,7 +118,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "logsumexp, apart": lambda cube, **_: cube.logsumexp((0, 2), True),
     "matrix_norm, apart": lambda cube, **_: L.matrix_norm(cube, dim=(0, 2)),
     "sum of a slice": lambda x, **_: x[:, ::2].sum(-1), "var of a transpose": lambda x, **_: x.T.var(0),
-    "amax of a transpose": lambda x, **_: x.T.amax(), "max of a slice": lambda y, **_: y[:, ::2].max(-1),
+    "amax of a transpose": lambda x, **_: x.T.amax(), "max of a slice": lambda part, **_: part.max(-1),
     "softmax of a transpose": lambda x, **_: x.T.softmax(0),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
@@ -219,6 +219,7 @@ def operands() -> dict[str, Any]:
         "e": gradlib.rand(4, 8, device="cuda"),
         "j": places.clone(),
         "n": gradlib.arange(4, device="cuda"),
+        "part": x[:, ::2],
         "cube": gradlib.rand(4, 2, 4, device="cuda").requires_grad_(),
     }
 
