@@ -123,9 +123,10 @@ def modes(device: str) -> dict[str, object]:
 
 def seal_allocator() -> None:
     """What notes the most memory in use, once a test asked for it, does not stay for the next, whose calls may be counted."""
-    if gradlib.cuda.memory._watching:
+    if gradlib.cuda.memory._installed:
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
-        gradlib.cuda.memory._watching.clear()
+        gradlib.cuda.memory._installed.clear()
+        gradlib.cuda.memory._peaks.clear()
 
 
 @pytest.fixture

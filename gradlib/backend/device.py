@@ -87,7 +87,7 @@ def require_cuda(index: int | None) -> None:
         ) from error
     if count == 0:
         raise RuntimeError('CuPy is installed, but this machine has no GPU (`nvidia-smi` lists none). Use device("cpu").')
-    if index is not None and index >= count:
+    if index is not None and not 0 <= index < count:
         raise RuntimeError(f"cuda:{index} was asked for, but this machine has {count} GPU(s), numbered from 0")
 
 

@@ -17,13 +17,23 @@ _under_way: deque[tuple[Any, Any]] = deque()  # what devices may still use: an e
 
 def let_go() -> None:
     """Let go of memory with which the devices have finished."""
-    while _under_way and _under_way[0][0].done:
-        _under_way.popleft()
+    while _under_way:
+        try:
+            first = _under_way.popleft()  # before it is asked: another thread would take the same one
+        except IndexError:
+            return
+        if not first[0].done:
+            _under_way.appendleft(first)
+            return
 
 
 def kept_for(array: Array, stream: Any, index: int) -> None:
-    """Keep an array's memory, when it is dropped, until a CuPy stream of the device ``index`` has done what it was given until then."""
-    weakref.finalize(array, _let_go_behind, array.data.mem, stream, index).atexit = False
+    """Keep an array's memory, when it is dropped, until a CuPy stream of the device ``index`` has done what it was given until then.
+
+    Of a view it is the memory of its base, which may be used on that stream after the view is gone.
+    """
+    owner = array if array.base is None else array.base
+    weakref.finalize(owner, _let_go_behind, array.data.mem, stream, index).atexit = False
 
 
 def _let_go_behind(memory: Any, stream: Any, index: int) -> None:

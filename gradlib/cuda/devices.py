@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from gradlib.backend.array import cupy, device_index
@@ -67,20 +69,48 @@ def init() -> None:
     require_cuda(None)
 
 
+def _number(device: Any, optional: bool) -> int | None:
+    """The number that a number, a name, a device or a ``gradlib.cuda.device`` means; None for the current device.
+
+    Raises: ValueError for what is none of these, RuntimeError for a name that no device has.
+    """
+    place = device.idx if isinstance(device, _DeviceContext) else Device(device) if isinstance(device, str) else device
+    if isinstance(place, Device):
+        if place.type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {place}")
+        return place.index
+    if place is None and optional:
+        return None
+    try:
+        return operator.index(place)
+    except TypeError:
+        raise ValueError(f"Expected a device index, a name such as 'cuda:0' or a device, but got: {device}") from None
+
+
 def index_of(device: Any, optional: bool = True) -> int:
     """The index of a CUDA device that is given as a number, a name or a device; None for the current one.
 
     Raises: RuntimeError for a device that is not there, and where nothing is; ValueError for one that is no CUDA device.
     """
-    if device is None and not optional:
-        raise ValueError(f"Expected a device index, a name such as 'cuda:0' or a device, but got: {device}")
-    if isinstance(device, str) and not device.startswith("cuda"):
-        raise ValueError(f"Expected a cuda device, but got: {device}")
-    if isinstance(device, Device) and device.type != "cuda":
-        raise ValueError(f"Expected a cuda device, but got: {device}")
-    chosen = device if device is None or isinstance(device, int) else Device(device).index
+    chosen = _number(device, optional)
     require_cuda(chosen)
-    return int(cupy().cuda.runtime.getDevice()) if chosen is None else int(chosen)
+    return int(cupy().cuda.runtime.getDevice()) if chosen is None else chosen
+
+
+def index_or_current(device: Any) -> int:
+    """As ``index_of``, where a negative number means the current device too."""
+    chosen = _number(device, True)
+    return index_of(None if chosen is not None and chosen < 0 else chosen)
+
+
+def _valid_index(device: Any, what: str = "device") -> int:
+    """As ``index_of``, with torch's AssertionError for a number that no device has."""
+    chosen = _number(device, True)
+    require_cuda(None)
+    count = device_count()
+    if chosen is not None and not 0 <= chosen < count:
+        raise AssertionError(f"Invalid {what} id: {chosen} was asked for, but this machine has {count} GPU(s), numbered from 0")
+    return index_of(chosen)
 
 
 def current_device() -> int:
@@ -105,9 +135,10 @@ def set_device(device: Any) -> None:
     Example:
         >>> gradlib.cuda.set_device(-1)
     """
-    if isinstance(device, int) and device < 0:
+    chosen = _number(device, optional=False)
+    if chosen is not None and chosen < 0:
         return
-    cupy().cuda.runtime.setDevice(index_of(device, optional=False))
+    cupy().cuda.runtime.setDevice(index_of(chosen))
 
 
 class device:
@@ -115,6 +146,8 @@ class device:
 
     Args:
         device: a number, a name or a device; None or a negative number changes nothing.
+    Attributes:
+        idx: its number, negative where nothing changes.
     Raises: RuntimeError for a device that is not there.
     Source: torch.cuda.device.
     Example:
@@ -123,18 +156,28 @@ class device:
     """
 
     def __init__(self, device: Any) -> None:
-        self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else index_of(device)
-        self.prev_idx = -1
+        chosen = _number(device, True)
+        none = (device is None) or (chosen is not None and chosen < 0)
+        self.idx = -1 if none else index_of(chosen)
+        self._left: list[int] = []
+
+    @property
+    def prev_idx(self) -> int:
+        """The device that was current when it was entered last; -1 outside."""
+        return self._left[-1] if self._left else -1
 
     def __enter__(self) -> None:
         if self.idx >= 0:
             runtime = cupy().cuda.runtime
-            self.prev_idx = runtime.getDevice()
+            self._left.append(runtime.getDevice())
             runtime.setDevice(self.idx)
 
     def __exit__(self, *exc: object) -> None:
         if self.idx >= 0:
-            cupy().cuda.runtime.setDevice(self.prev_idx)
+            cupy().cuda.runtime.setDevice(self._left.pop())
+
+
+_DeviceContext = device
 
 
 class device_of(device):
@@ -155,7 +198,7 @@ class device_of(device):
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """The properties of a GPU, under torch's names; memory in bytes."""
+    """The properties of a GPU, under torch's names; memory in bytes, clocks in kHz (0 where CUDA says nothing)."""
 
     name: str
     major: int
@@ -176,6 +219,9 @@ class DeviceProperties:
     pci_bus_id: int
     pci_device_id: int
     pci_domain_id: int
+    clock_rate: int
+    memory_clock_rate: int
+    uuid: str
 
 
 _RUNTIME_NAMES = {
@@ -185,7 +231,7 @@ _RUNTIME_NAMES = {
     "regs_per_multiprocessor": "regsPerMultiprocessor", "shared_memory_per_block": "sharedMemPerBlock",
     "shared_memory_per_block_optin": "sharedMemPerBlockOptin", "shared_memory_per_multiprocessor": "sharedMemPerMultiprocessor",
     "L2_cache_size": "l2CacheSize", "memory_bus_width": "memoryBusWidth", "pci_bus_id": "pciBusID", "pci_device_id": "pciDeviceID",
-    "pci_domain_id": "pciDomainID",
+    "pci_domain_id": "pciDomainID", "clock_rate": "clockRate", "memory_clock_rate": "memoryClockRate",
 }  # fmt: skip
 
 
@@ -194,16 +240,17 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
     Args:
         device: a number, a name or a device; None for the current one.
-    Raises: RuntimeError for a device that is not there.
+    Raises: AssertionError for a device that is not there, RuntimeError where nothing is.
     Source: torch.cuda.get_device_properties.
     Example:
         >>> gradlib.cuda.get_device_properties().warp_size if gradlib.cuda.is_available() else 32
         32
     """
-    found = cupy().cuda.runtime.getDeviceProperties(index_of(device))
+    index = _valid_index(device)
+    found = cupy().cuda.runtime.getDeviceProperties(index)
     numbers = {name: int(found.get(known, 0)) for name, known in _RUNTIME_NAMES.items()}
     flags = {"is_integrated": bool(found["integrated"]), "is_multi_gpu_board": bool(found["isMultiGpuBoard"])}
-    return DeviceProperties(name=found["name"].decode(), **numbers, **flags)  # type: ignore[arg-type]
+    return DeviceProperties(name=found["name"].decode(), uuid=driver.uuid_of(index), **numbers, **flags)  # type: ignore[arg-type]
 
 
 def get_device_name(device: Any = None) -> str:
@@ -211,7 +258,7 @@ def get_device_name(device: Any = None) -> str:
 
     Args:
         device: a number, a name or a device; None for the current one.
-    Raises: RuntimeError for a device that is not there.
+    Raises: AssertionError for a device that is not there, RuntimeError where nothing is.
     Source: torch.cuda.get_device_name.
     Example:
         >>> isinstance(gradlib.cuda.get_device_name() if gradlib.cuda.is_available() else "", str)
@@ -226,7 +273,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     Args:
         device: a number, a name or a device; None for the current one.
     Returns: major and minor, such as (9, 0).
-    Raises: RuntimeError for a device that is not there.
+    Raises: AssertionError for a device that is not there, RuntimeError where nothing is.
     Source: torch.cuda.get_device_capability.
     Example:
         >>> gradlib.cuda.get_device_capability() >= (5, 0) if gradlib.cuda.is_available() else True
@@ -236,30 +283,81 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     return found.major, found.minor
 
 
+def get_arch_list() -> list[str]:
+    """The architectures that gradlib's kernels are compiled for, which happens when they are used: those of the GPUs here.
+
+    Returns: names such as "sm_90"; none without a GPU.
+    Source: torch.cuda.get_arch_list.
+    Example:
+        >>> all(name.startswith("sm_") for name in gradlib.cuda.get_arch_list())
+        True
+    """
+    return sorted({f"sm_{major}{minor}" for major, minor in map(get_device_capability, range(device_count()))})
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether tensors of the current device may be bfloat16; False without a GPU.
+
+    Args:
+        including_emulation: whether it counts where the device computes by way of float32, as it does below compute capability 8.0.
+    Source: torch.cuda.is_bf16_supported.
+    Example:
+        >>> gradlib.cuda.is_bf16_supported() or not gradlib.cuda.is_available()
+        True
+    """
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+def is_tf32_supported() -> bool:
+    """Whether the current device has products of float32 matrices in TF32; False without a GPU.
+
+    Source: torch.cuda.is_tf32_supported.
+    Example:
+        >>> gradlib.cuda.is_tf32_supported() in (True, False)
+        True
+    """
+    return is_bf16_supported(including_emulation=False)
+
+
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether a device reads the memory of another directly; copies between them go either way.
 
     Args:
         device, peer_device: numbers, names or devices.
-    Raises: RuntimeError for a device that is not there.
+    Raises: AssertionError for a device that is not there, RuntimeError where nothing is.
     Source: torch.cuda.can_device_access_peer.
     Example:
         >>> gradlib.cuda.can_device_access_peer(0, 0) if gradlib.cuda.is_available() else False
         False
     """
-    return bool(cupy().cuda.runtime.deviceCanAccessPeer(index_of(device), index_of(peer_device)))
+    return bool(cupy().cuda.runtime.deviceCanAccessPeer(_valid_index(device), _valid_index(peer_device, "peer device")))
+
+
+def cudart() -> Any:
+    """CUDA's own functions that say which part of a program a profiler records, as torch's programs call them.
+
+    Returns: an object with ``cudaProfilerStart()`` and ``cudaProfilerStop()``, which return 0. More of CUDA is in ``cupy.cuda.runtime``.
+    Raises: RuntimeError that says what is missing.
+    Source: torch.cuda.cudart.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     assert gradlib.cuda.cudart().cudaProfilerStart() == 0
+    """
+    require_cuda(None)
+    runtime = cupy().cuda.runtime
+    return SimpleNamespace(cudaProfilerStart=lambda: runtime.profilerStart() or 0, cudaProfilerStop=lambda: runtime.profilerStop() or 0)
 
 
 def synchronize(device: Any = None) -> None:
     """Wait for all work that was queued on a device.
 
     Args:
-        device: a number, a name or a device; None for the current one.
+        device: a number, a name or a device; None or a negative number for the current one.
     Raises: RuntimeError for a device that is not there, and where nothing is.
     Source: torch.cuda.synchronize.
     Example:
         >>> if gradlib.cuda.is_available():
         ...     gradlib.cuda.synchronize()
     """
-    with cupy().cuda.Device(index_of(device)):
+    with cupy().cuda.Device(index_or_current(device)):
         cupy().cuda.runtime.deviceSynchronize()

@@ -1,4 +1,4 @@
-"""CUDA's driver library, and two of its functions that CuPy does not offer: a thread's capture mode, the number of nodes in a graph."""
+"""CUDA's driver library, and functions of it that CuPy does not offer: capture modes, the number of nodes in a graph, a device's UUID."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from functools import cache
+from uuid import UUID
 
 RELAXED = 2
 
@@ -44,3 +45,11 @@ def node_count(graph: int) -> int:
     if code := library().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
         raise RuntimeError(f"cuGraphGetNodes failed with CUDA's error {code}")
     return count.value
+
+
+def uuid_of(device: int) -> str:
+    """The UUID of a device, which nvidia-smi shows behind "GPU-". CuPy reads it only up to its first zero byte."""
+    found = ctypes.create_string_buffer(16)
+    if code := library().cuDeviceGetUuid_v2(found, ctypes.c_int(device)):
+        raise RuntimeError(f"cuDeviceGetUuid failed with CUDA's error {code}")
+    return str(UUID(bytes=found.raw))

@@ -47,7 +47,11 @@ _REASONS = (
         "a stream that took part in it has not joined it again",
         "let the stream of the capture wait for it (wait_stream) before the capture ends",
     ),
-    (r"StreamCapture|invalidated the capture", "an earlier error has invalidated the capture", "do not catch errors within it"),
+    (
+        r"StreamCapture|invalidated the capture",
+        "an earlier error, of this thread or of another one that waited or allocated memory meanwhile, has invalidated the capture",
+        'do not catch errors within it, and let other threads pause or pass capture_error_mode="thread_local"',
+    ),
 )
 
 

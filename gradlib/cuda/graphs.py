@@ -8,15 +8,44 @@ from typing import Any
 
 from gradlib.backend.array import cupy
 from gradlib.backend.capture import Capture, begin, capturing, end
+from gradlib.core.random import Generator
 from gradlib.cuda.devices import current_device, index_of, synchronize
 from gradlib.cuda.driver import node_count, relaxed
-from gradlib.cuda.graph_errors import refusal
+from gradlib.cuda.graph_errors import CaptureRefused, refusal
 from gradlib.cuda.graph_pools import GraphPool, Handle, pool_of
-from gradlib.cuda.memory import empty_cache
+from gradlib.cuda.memory import empty_cache, noting
 from gradlib.cuda.philox import place_of
 from gradlib.cuda.streams import Stream, current_stream, default_stream, stream as on_stream
 
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
+_NOTHING = Capture()
+
+
+class _Recording:
+    """While entered, a stream captures; leaving it abandons the capture, unless ``end`` was called.
+
+    Args:
+        stream: the stream. mode: CUDA's number for the error mode.
+    """
+
+    def __init__(self, stream: Stream, mode: int) -> None:
+        self.stream = stream
+        self._mode = mode
+        self._ended = False
+
+    def __enter__(self) -> _Recording:
+        self.stream.cupy_stream.begin_capture(self._mode)
+        return self
+
+    def end(self) -> Any:
+        """End the capture. Returns: CuPy's graph. Raises: what CUDA or CuPy say of a capture that was broken."""
+        self._ended = True
+        return self.stream.cupy_stream.end_capture()
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._ended:
+            with contextlib.suppress(Exception):  # it was invalidated, or streams that it forked to have not joined it again
+                self.end()
 
 
 class CUDAGraph:
@@ -51,8 +80,9 @@ class CUDAGraph:
         self._further: int = 0  # such a handle that we made, and not CuPy: destroyed here
         self._pool: GraphPool | None = None
         self._device = -1
-        self._capture = Capture()  # the random numbers it draws
-        self._under_way: tuple[Stream, contextlib.ExitStack] | None = None
+        self._capture = _NOTHING  # the random numbers it draws
+        self._under_way: tuple[_Recording, contextlib.ExitStack] | None = None
+        self.warns_if_empty = True
 
     def capture_begin(self, pool: Handle | None = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
         """Begin to capture the work of the current stream, which may not be the default one. ``gradlib.cuda.graph`` does so for a block.
@@ -78,40 +108,45 @@ class CUDAGraph:
                 "stream.)"
             )
         memory = pool_of(pool)
-        with contextlib.ExitStack() as entered:
+        with contextlib.ExitStack() as entered:  # left in the reverse order, now if anything fails, else when the capture ends
             entered.enter_context(relaxed())
-            entered.enter_context(cupy().cuda.using_allocator(memory.malloc))
-            here.cupy_stream.begin_capture(_MODES[capture_error_mode])
-            self._under_way = here, entered.pop_all()
-        self._pool, self._device = memory, here.device_index
-        self._capture = begin()
+            entered.enter_context(cupy().cuda.using_allocator(noting(memory.malloc)))
+            self._capture = begin()
+            entered.callback(end)
+            recording = entered.enter_context(_Recording(here, _MODES[capture_error_mode]))
+            self._pool, self._device = memory, here.device_index
+            self._under_way = recording, entered.pop_all()
 
     def capture_end(self) -> None:
         """End the capture on the current stream. From now on the graph can be replayed.
 
         Raises: RuntimeError on another stream than the capture began on, and for a capture that was broken; it ends without a graph.
         """
-        if self._under_way is None or current_stream() != self._under_way[0]:
+        if self._under_way is None or current_stream() != self._under_way[0].stream:
             raise RuntimeError("Capture must end on the same stream it began on.")
-        begun, entered = self._under_way
         try:
-            self._graph = begun.cupy_stream.end_capture()
+            self._graph = self._under_way[0].end()
         except Exception as error:
-            self._leave(entered)
             self.reset()
             raise refusal(error) or error from error
-        self._leave(entered)
+        self._leave()
         self._run = 0 if self._keep else int(self._graph.graphExec)
-        if node_count(int(self._graph.graph)) == 0:
+        if node_count(int(self._graph.graph)) == 0 and self.warns_if_empty:
             warnings.warn(
                 "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream.",
                 UserWarning, stacklevel=3,
             )  # fmt: skip
 
-    def _leave(self, entered: contextlib.ExitStack) -> None:
-        self._under_way = None
-        end()
-        entered.close()
+    def _leave(self) -> None:
+        """Leave the contexts of the capture that is under way, if one is, which end it if nothing else has."""
+        if self._under_way is not None:
+            entered, self._under_way = self._under_way[1], None
+            entered.close()
+
+    def register_generator_state(self, generator: Generator) -> None:
+        """Accepted, as in torch: a graph finds out by itself from which generators it draws."""
+        if not isinstance(generator, Generator):
+            raise TypeError(f"register_generator_state: expected a Generator, got {type(generator).__name__}")
 
     def instantiate(self) -> None:
         """Instantiate the captured graph for replays, again if it was before. Needed only with ``keep_graph``.
@@ -129,10 +164,17 @@ class CUDAGraph:
     def replay(self) -> None:
         """Run the captured work on the current stream.
 
-        Raises: RuntimeError without a capture that succeeded.
+        Within the capture of another graph it becomes a part of that.
+
+        Raises: RuntimeError without a capture that succeeded, and within another capture for a graph that draws random numbers.
         """
         if self._graph is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        if self._capture.drawn and capturing.capture is not None:
+            raise CaptureRefused(
+                "replay cannot be captured in a CUDA graph: this graph draws random numbers, and within another one it would draw the same "
+                "at each replay; replay them one after the other, or capture its work anew"
+            )
         if self._run == 0:
             self.instantiate()
         runtime = cupy().cuda.runtime
@@ -149,13 +191,9 @@ class CUDAGraph:
 
     def reset(self) -> None:
         """Drop the captured graph, or end a capture that has begun. Its memory is freed, but for what tensors or other graphs use."""
-        if self._under_way is not None:
-            begun, entered = self._under_way
-            with contextlib.suppress(Exception):  # it was invalidated, or streams that it forked to have not joined it again
-                begun.cupy_stream.end_capture()
-            self._leave(entered)
+        self._leave()
         self._drop_further()
-        self._graph, self._run, self._pool, self._capture = None, 0, None, Capture()
+        self._graph, self._run, self._pool, self._capture = None, 0, None, _NOTHING
 
     def _drop_further(self) -> None:
         if self._further:
@@ -292,6 +330,7 @@ class graph:
                 return
             self.cuda_graph.reset()
         finally:
+            self.cuda_graph._leave()  # where it could not end, as on another stream than it began on
             self.stream_ctx.__exit__(kind, error, trace)
         if (refused := refusal(error)) is not None:
             raise refused from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,7 @@ from gradlib.backend.pinned import let_go
 from gradlib.cuda.devices import device_count, index_of, is_available
 from gradlib.cuda.graph_pools import graph_memory
 
-_peaks: dict[int, tuple[int, int]] = {}  # by device: the largest amount in use, and held by the pool, since the last reset
-_watching: list[Callable[[int], Any]] = []  # the allocator that updates them, installed at the first question
+_peaks: dict[int, tuple[int, int]] = {}  # by device: the largest amount in use, and held by the pool, since the last reset; see `_watch`
 
 
 def _now(index: int) -> tuple[int, int]:
@@ -21,20 +21,37 @@ def _now(index: int) -> tuple[int, int]:
         return int(pool.used_bytes()) + used, int(pool.total_bytes()) + held
 
 
+_installed: list[Callable[[int], Any]] = []  # the allocator that updates them for all threads, where none of CuPy's contexts holds
+
+
+def noting(malloc: Callable[[int], Any]) -> Callable[[int], Any]:
+    """An allocator that updates the peaks of the current device, once somebody has asked for them."""
+
+    def allocate(size: int) -> Any:
+        made = malloc(size)
+        if _peaks:
+            _note(cupy().cuda.runtime.getDevice())
+        return made
+
+    return allocate
+
+
 def _watch(index: int) -> tuple[int, int]:
     """The peaks of a device. From the first call on they are updated at each allocation."""
-    if not _watching:
-        inner = cupy().cuda.get_allocator()
-
-        def malloc(size: int) -> Any:
-            made = inner(size)
-            _note(cupy().cuda.runtime.getDevice())
-            return made
-
-        cupy().cuda.set_allocator(malloc)
-        _watching.append(malloc)
+    if not _installed or cupy().cuda.get_allocator() is not _installed[0]:
+        thread = threading.Thread(target=_install)  # which has no allocator of its own, as this one has within `using_allocator`
+        thread.start()
+        thread.join()
     _note(index)
     return _peaks[index]
+
+
+def _install() -> None:
+    """Let the allocator that CuPy uses note the peaks, unless it does."""
+    inner = cupy().cuda.get_allocator()
+    if inner not in _installed:
+        _installed[:] = [noting(inner)]
+        cupy().cuda.set_allocator(_installed[0])
 
 
 def _note(index: int) -> None:
@@ -136,6 +153,46 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 OutOfMemoryError = MemoryError
 """What CuPy raises where a device has no memory left is one. torch's is a RuntimeError."""
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """A device's memory figures as a table to print.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+        abbreviated: accepted, as in torch; the table is short in any case.
+    Returns: lines of text; all figures are 0 without a GPU.
+    Source: torch.cuda.memory_summary.
+    Example:
+        >>> print(gradlib.cuda.memory_summary()[:11])
+        CUDA memory
+    """
+    found = memory_stats(device)
+    free, total = mem_get_info(device) if found else (0, 0)
+    place = f", device {index_of(device)}" if found else ""
+    rows = [
+        (title, found.get(f"{name}_bytes.all.current", 0), found.get(f"{name}_bytes.all.peak", 0))
+        for title, name in (("arrays", "allocated"), ("held by the pools", "reserved"))
+    ]
+    lines = [f"{'CUDA memory' + place:<26} | {'now':>12} | {'peak':>12}", "-" * 56]
+    lines += [f"{title:<26} | {_size(now):>12} | {_size(peak):>12}" for title, now, peak in rows]
+    lines += ["-" * 56, f"{'free, of all processes':<26} | {_size(free):>12} | {'of ' + _size(total):>12}"]
+    return "\n".join(lines) + "\n"
+
+
+def _size(count: int) -> str:
+    """A number of bytes in the largest unit of which there is one at least."""
+    power = max(0, count.bit_length() - 1) // 10
+    return f"{count / 1024**power:.2f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}" if power else f"{count} B"
+
+
+def ipc_collect() -> None:
+    """Give back memory that was shared with other processes: gradlib shares none, so this does nothing.
+
+    Source: torch.cuda.ipc_collect.
+    Example:
+        >>> gradlib.cuda.ipc_collect()
+    """
 
 
 def empty_cache() -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend.random import as_seed, system_seed
-from gradlib.core.random import default_generator
+from gradlib.core.random import Generator, default_generator
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.devices import current_device, device_count, index_of, is_available
+
+
+def default_generators() -> tuple[Generator, ...]:
+    """The generator of each device's random stream; none without a GPU. ``gradlib.cuda.default_generators`` is this tuple."""
+    return tuple(map(default_generator, range(device_count())))
 
 
 def manual_seed(seed: int) -> None:

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import threading
+from ctypes import c_void_p
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import cupy
 from gradlib.backend.device import device as Device
 from gradlib.core.streams import default_stream as usual_stream
-from gradlib.cuda.devices import current_device, index_of, is_initialized
+from gradlib.cuda.devices import current_device, index_of, index_or_current, is_initialized
+
+
+class _Entered(threading.local):
+    """The contexts of the streams that the calling thread has entered, the innermost last."""
+
+    def __init__(self) -> None:
+        self.contexts: list[stream] = []
+
+
+_entered = _Entered()
 
 
 class Stream:
     """A queue of work on one device. Work on different streams may run at the same time.
 
     Args:
-        device: a number, a name or a device; None for the current one.
+        device: a number, a name or a device; None or a negative number for the current one.
         priority: lower numbers go first; the driver knows a few below 0 and takes the nearest.
     Attributes:
         cuda_stream: the driver's handle.
+        priority: the one that the driver took.
     Raises: RuntimeError that says what is missing.
     Source: torch.cuda.Stream.
     Example:
@@ -33,16 +46,15 @@ class Stream:
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         if not isinstance(priority, int):
             raise TypeError(f"priority is an int, got {type(priority).__name__}")
-        self.device_index = index_of(None if isinstance(device, int) and device < 0 else device)
+        self.device_index = index_or_current(device)
         with cupy().cuda.Device(self.device_index):
             self.cupy_stream = cupy().cuda.Stream(non_blocking=True, priority=priority)
-        self._entered: list[Any] = []
 
     @classmethod
     def around(cls, stream: Any, index: int) -> Stream:
         """The Stream that wraps one of CuPy's."""
         made: Stream = object.__new__(Stream)
-        made.device_index, made.cupy_stream, made._entered = index, stream, []
+        made.device_index, made.cupy_stream = index, stream
         return made
 
     @property
@@ -63,22 +75,36 @@ class Stream:
     @property
     def priority(self) -> int:
         """The priority that the driver gave it."""
-        return int(self.cupy_stream.priority)
+        with self._there():
+            return int(self.cupy_stream.priority)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.cuda_stream
 
+    @property
+    def _as_parameter_(self) -> Any:
+        """What ctypes passes to a function of C."""
+        return c_void_p(self.cuda_stream)
+
+    def _there(self) -> Any:
+        """A context in which its device is current: all devices' default streams have the same handle."""
+        return cupy().cuda.Device(self.device_index)
+
     def query(self) -> bool:
         """Whether all its work has been done."""
-        return bool(self.cupy_stream.done)
+        with self._there():
+            return bool(self.cupy_stream.done)
 
     def synchronize(self) -> None:
         """Wait, on the host, for all its work."""
-        self.cupy_stream.synchronize()
+        with self._there():
+            self.cupy_stream.synchronize()
 
-    def wait_event(self, event: Event) -> None:
-        """Make work that is given to this stream from now on wait for an event."""
-        event.wait(self)
+    def wait_event(self, event: Any) -> None:
+        """Make work that is given to this stream from now on wait for an event, gradlib's or one of CuPy or torch."""
+        if handle := _event_handle(event):
+            with self._there():
+                cupy().cuda.runtime.streamWaitEvent(self.cuda_stream, handle)
 
     def wait_stream(self, stream: Any) -> None:
         """Make work that is given to this stream from now on wait for all that another stream was given so far, on any device."""
@@ -95,11 +121,11 @@ class Stream:
     def __enter__(self) -> Stream:
         context = stream(self)
         context.__enter__()
-        self._entered.append(context)
+        _entered.contexts.append(context)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._entered.pop().__exit__(*exc)
+        _entered.contexts.pop().__exit__(*exc)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -128,10 +154,9 @@ class ExternalStream(Stream):
     """
 
     def __init__(self, stream_ptr: Any, device: Any = None) -> None:
-        self.device_index = index_of(device)
-        with cupy().cuda.Device(self.device_index):
+        self.device_index = index_or_current(device)
+        with self._there():
             self.cupy_stream = cupy().cuda.Stream.from_external(_Handle(_handle(stream_ptr), stream_ptr))
-        self._entered = []
 
 
 class _Handle(NamedTuple):
@@ -174,14 +199,23 @@ def as_stream(stream: Any) -> Stream:
     return Stream.around(stream, index) if ours else ExternalStream(stream, index)
 
 
+def _event_handle(event: Any) -> int:
+    """The driver's handle of an event, of torch's or CuPy's too; 0 before it is recorded. Raises: TypeError for what is no event."""
+    handle = getattr(event, "cuda_event", None)  # torch's name for it, and CuPy's
+    handle = getattr(event, "ptr", None) if handle is None else handle
+    if not isinstance(handle, int):
+        raise TypeError(f"an event is a gradlib.cuda.Event, or one of CuPy or torch, got {type(event).__name__}")
+    return handle
+
+
 class Event:
     """A point in a stream's work, for which other streams or the host can wait; two events measure the time between them.
 
     Args:
         enable_timing: whether ``elapsed_time`` will be called.
         blocking: whether the host sleeps while it waits, instead of spinning.
-        interprocess: not supported.
-    Raises: RuntimeError for interprocess, and where something is missing.
+        interprocess, external: not supported; within a captured graph an event orders its streams.
+    Raises: RuntimeError for interprocess and external, and where something is missing.
     Source: torch.cuda.Event.
     Example:
         >>> if gradlib.cuda.is_available():
@@ -193,9 +227,11 @@ class Event:
         ...     milliseconds = begin.elapsed_time(end)
     """
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
         if interprocess:
             raise RuntimeError("gradlib.cuda.Event: events are not shared between processes; leave interprocess out")
+        if external:
+            raise RuntimeError("gradlib.cuda.Event: a captured graph records and awaits no events of others; leave external out")
         index_of(None)
         self._timing, self._blocking = enable_timing, blocking
         self.cupy_event: Any = None  # made where it is first recorded
@@ -210,6 +246,11 @@ class Event:
     def cuda_event(self) -> int:
         """The driver's handle, 0 before it is recorded."""
         return 0 if self.cupy_event is None else int(self.cupy_event.ptr)
+
+    @property
+    def _as_parameter_(self) -> Any:
+        """What ctypes passes to a function of C."""
+        return c_void_p(self.cuda_event)
 
     def record(self, stream: Any = None) -> None:
         """Record the event after the work that a stream (None: the current one) has. Raises: RuntimeError on another device than before."""
@@ -226,10 +267,7 @@ class Event:
 
     def wait(self, stream: Any = None) -> None:
         """Make later work of a stream (None: the current one) wait for the event; no effect before it is recorded."""
-        chosen = current_stream() if stream is None else as_stream(stream)
-        if self.cupy_event is not None:
-            with cupy().cuda.Device(chosen.device_index):
-                chosen.cupy_stream.wait_event(self.cupy_event)
+        (current_stream() if stream is None else as_stream(stream)).wait_event(self)
 
     def query(self) -> bool:
         """Whether the work before it has been done."""
@@ -268,38 +306,42 @@ class stream:
 
     def __init__(self, stream: Any) -> None:
         self.stream = None if stream is None else as_stream(stream)
-        self._left: list[tuple[Any, Any]] = []
+        self._left: list[tuple[int, Any]] = []
 
     def __enter__(self) -> None:
         if self.stream is None:
             return
-        device = cupy().cuda.Device(self.stream.device_index)
-        device.__enter__()
-        before = cupy().cuda.get_current_stream()
+        cuda, index = cupy().cuda, self.stream.device_index
+        left = cuda.runtime.getDevice(), cuda.get_current_stream(index)
+        cuda.runtime.setDevice(index)
         self.stream.cupy_stream.use()
-        self._left.append((device, before))
+        self._left.append(left)
 
     def __exit__(self, *exc: object) -> None:
         if self.stream is None:
             return
-        device, before = self._left.pop()
-        with cupy().cuda.Device(self.stream.device_index):
-            before.use()
-        device.__exit__(*exc)
+        runtime, (device, before) = cupy().cuda.runtime, self._left.pop()
+        runtime.setDevice(self.stream.device_index)
+        before.use()
+        runtime.setDevice(device)
+
+
+StreamContext = stream
+"""torch's name for the class of ``stream(...)``."""
 
 
 def current_stream(device: Any = None) -> Stream:
     """The stream to which work on a device goes.
 
     Args:
-        device: a number, a name or a device; None for the current one.
+        device: a number, a name or a device; None or a negative number for the current one.
     Raises: RuntimeError for a device that is not there.
     Source: torch.cuda.current_stream.
     Example:
         >>> if gradlib.cuda.is_available():
         ...     assert gradlib.cuda.current_stream() == gradlib.cuda.default_stream()
     """
-    index = index_of(device)
+    index = index_or_current(device)
     return Stream.around(cupy().cuda.get_current_stream(index), index)
 
 
@@ -307,14 +349,14 @@ def default_stream(device: Any = None) -> Stream:
     """The stream to which work on a device goes when none was chosen.
 
     Args:
-        device: a number, a name or a device; None for the current one.
+        device: a number, a name or a device; None or a negative number for the current one.
     Raises: RuntimeError for a device that is not there.
     Source: torch.cuda.default_stream.
     Example:
         >>> if gradlib.cuda.is_available():
         ...     assert gradlib.cuda.default_stream().query() in (True, False)
     """
-    return Stream.around(usual_stream(), index_of(device))
+    return Stream.around(usual_stream(), index_or_current(device))
 
 
 def set_stream(stream: Any) -> None:
@@ -358,4 +400,11 @@ def is_current_stream_capturing() -> bool:
         >>> gradlib.cuda.is_current_stream_capturing()
         False
     """
-    return is_initialized() and bool(cupy().cuda.get_current_stream().is_capturing())
+    if not is_initialized():
+        return False
+    try:
+        return bool(cupy().cuda.get_current_stream().is_capturing())
+    except RuntimeError as error:
+        if "invalidated" in str(error):  # CuPy raises for a capture that an error has broken, and which goes on until it ends
+            return True
+        raise

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.backend.capture import capturing
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, skip_module_without_cuda
 
@@ -300,6 +303,101 @@ def test_an_error_of_the_users_passes_through_and_ends_the_capture() -> None:
     x = gradlib.ones(3, device="cuda")
     with pytest.raises(ZeroDivisionError), cuda.graph(cuda.CUDAGraph()):
         x.mul(1 / int(x.numel() - 3))
+
+
+def test_a_capture_that_cannot_end_where_it_began_is_given_up() -> None:
+    x, held = gradlib.ones(3, device="cuda"), []
+
+    def work(g: cuda.CUDAGraph, leave: Any) -> None:
+        with cuda.graph(g):
+            _ = x + 1
+            leave()
+
+    for leave in (lambda: cuda.set_stream(cuda.default_stream()), lambda: held[-1].capture_end(), lambda: held[-1].reset()):
+        held.append(cuda.CUDAGraph())
+        with pytest.raises(RuntimeError, match="Capture must end on the same stream it began on"):
+            work(held[-1], leave)
+        with cuda.graph(cuda.CUDAGraph()):
+            y = x + 1
+    held[1].replay()
+    assert y.shape == (3,)
+
+
+class Raised(BaseException):
+    """No Exception, as Ctrl-C is none."""
+
+
+def test_an_error_at_any_call_within_the_capture_leaves_nothing() -> None:
+    """Raised at each call of a function of Python, one after the other, from the beginning of the capture to its end."""
+    x, other = gradlib.ones(3, 3, device="cuda", requires_grad=True), drawn(3, 3)
+    allocator, ours = cupy.cuda.get_allocator(), str(Path(gradlib.__file__).parent)
+    cleanup = {"__exit__", "reset", "_leave", "_drop_further", "end", "__del__", "relaxed", "_exchange"}
+    place = {"at": 0, "count": 0}
+
+    def trace(frame: Any, event: str, arg: Any) -> None:
+        code = frame.f_code
+        if code.co_filename.startswith((ours, "gradlib,")) and "hostcuda" not in code.co_filename and code.co_name not in cleanup:
+            place["count"] += 1
+            if place["count"] == place["at"]:
+                raise Raised
+
+    def run() -> None:
+        g = cuda.CUDAGraph()
+        with cuda.graph(g):
+            (x @ other * gradlib.rand(3, device="cuda")).exp().sum()
+        g.replay()
+
+    run()
+    while True:
+        place.update(at=place["at"] + 1, count=0)
+        sys.settrace(trace)
+        try:
+            run()
+            break
+        except Raised:
+            pass
+        finally:
+            sys.settrace(None)
+        assert cupy.cuda.get_allocator() == allocator
+        assert capturing.capture is None
+        assert cuda.driver._exchange(0) == 0
+        shared = cuda.graph.default_capture_stream
+        assert shared is not None
+        assert not shared.cupy_stream.is_capturing()
+        cuda.set_stream(cuda.default_stream())  # an error on the way out of its context leaves that, as any of Python's contexts
+    assert place["at"] > 50
+    run()
+
+
+def test_whether_a_stream_captures_is_known_after_an_error_too() -> None:
+    def work() -> None:
+        with cuda.graph(cuda.CUDAGraph()):
+            with pytest.raises(RuntimeError):
+                cuda.synchronize()
+            assert cuda.is_current_stream_capturing()
+
+    with pytest.raises(RuntimeError, match="an earlier error, of this thread or of another one"):
+        work()
+    assert not cuda.is_current_stream_capturing()
+
+
+def test_a_graph_within_a_graph_is_a_part_of_it_unless_it_draws() -> None:
+    x, inner, outer, draws = gradlib.ones(3, device="cuda"), cuda.CUDAGraph(), cuda.CUDAGraph(), cuda.CUDAGraph()
+    with cuda.graph(inner):
+        y = x + 1
+    with cuda.graph(outer):
+        inner.replay()
+        z = y * 2
+    x.fill_(4)
+    outer.replay()
+    assert z.tolist() == [10, 10, 10]
+    draws.register_generator_state(cuda.default_generators[0])
+    with cuda.graph(draws):
+        y = gradlib.rand(3, device="cuda")
+    with pytest.raises(RuntimeError, match=r"^replay cannot be captured.* draws random numbers"), cuda.graph(cuda.CUDAGraph()):
+        draws.replay()
+    with pytest.raises(TypeError, match="expected a Generator, got int"):
+        draws.register_generator_state(0)
 
 
 def test_backward_of_what_was_recorded_outside_is_refused() -> None:

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
 
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.backend import pinned
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, two_devices
 
@@ -43,6 +45,20 @@ def test_devices_are_counted_and_described():
     assert found.warp_size == 32
     assert found.total_memory == cuda.mem_get_info(0)[1]
     assert found.multi_processor_count > 0
+    assert len(found.uuid.replace("-", "")) == 32
+    assert cuda.get_arch_list() == [f"sm_{found.major}{found.minor}"]
+    assert cuda.is_bf16_supported()
+    assert cuda.is_tf32_supported() == (found.major >= 8)
+    assert [each.device.index for each in cuda.default_generators] == list(range(cuda.device_count()))
+
+
+def test_a_device_is_named_in_each_of_torchs_ways():
+    for given in (0, "cuda:0", gradlib.device("cuda:0"), gradlib.device("cuda"), np.int64(0), cuda.device(0), None):
+        assert cuda.get_device_name(given) == cuda.get_device_name()
+        assert cuda.Stream(given).device_index == 0
+    for current in (cuda.current_stream(-1), cuda.default_stream(-1), cuda.Stream(-1), cuda.ExternalStream(0, -1)):
+        assert current.device_index == 0
+    cuda.synchronize(-1)
 
 
 @two_devices
@@ -53,6 +69,12 @@ def test_a_device_is_current_within_its_context():
         assert gradlib.ones(1, device="cuda").device == gradlib.device("cuda:1")
         with cuda.device(None), cuda.device(-1):
             assert cuda.current_device() == 1
+    other = cuda.device(1)
+    with other:
+        with cuda.device(0), other:
+            assert cuda.current_device() == 1
+        assert (cuda.current_device(), other.prev_idx) == (1, 0)
+    assert cuda.current_device() == 0
     with cuda.device_of(gradlib.ones(1, device="cuda:1")):
         assert cuda.current_device() == 1
     with cuda.device_of(gradlib.ones(1)):
@@ -68,6 +90,15 @@ def test_a_device_is_current_within_its_context():
     ("run", "kind", "text"),
     [
         (lambda: cuda.device(99), RuntimeError, "cuda:99 was asked for, but this machine has"),
+        (lambda: cuda.get_device_properties(99), AssertionError, "Invalid device id: 99 was asked for, but this machine has"),
+        (lambda: cuda.get_device_name(-1), AssertionError, "Invalid device id: -1"),
+        (lambda: cuda.can_device_access_peer(0, 99), AssertionError, "Invalid peer device id: 99"),
+        (lambda: cuda.get_rng_state(-1), RuntimeError, "cuda:-1 was asked for, but this machine has"),
+        (lambda: gradlib.device("cuda", -1), RuntimeError, "cuda:-1 was asked for, but this machine has"),
+        (lambda: cuda.set_device(1.5), ValueError, "Expected a device index, a name such as 'cuda:0' or a device, but got: 1.5"),
+        (lambda: cuda.Stream("gpu"), RuntimeError, 'a device is "cpu", "cuda" or "cuda:N", got \'gpu\''),
+        (lambda: cuda.Event(external=True), RuntimeError, "leave external out"),
+        (lambda: cuda.Stream().wait_event(3), TypeError, "an event is a gradlib.cuda.Event, or one of CuPy or torch, got int"),
         (lambda: cuda.get_device_name("cpu"), ValueError, "Expected a cuda device, but got: cpu"),
         (lambda: cuda.synchronize(gradlib.device("cpu")), ValueError, "Expected a cuda device, but got: cpu"),
         (lambda: cuda.set_device(None), ValueError, "Expected a device index"),
@@ -107,9 +138,49 @@ def test_a_stream_is_current_within_its_context_here_and_for_cupy():
         cuda.set_stream(usual)
 
 
+@two_devices
+def test_the_default_stream_of_another_device_is_that_devices():
+    """All devices' default streams have one handle: which of them is meant depends on the current device."""
+    for stream in (cuda.default_stream(1), cuda.current_stream(1)):
+        x = (gradlib.ones(3, device="cuda:1") * 2).to("cpu", non_blocking=True)
+        while not stream.query():
+            pass
+        stream.synchronize()
+        assert x.tolist() == [2, 2, 2]
+    assert cuda.default_stream(1).priority == 0
+
+
+def test_a_stream_is_entered_by_two_threads_at_once():
+    shared, own, turns, seen = cuda.Stream(), [cuda.Stream(), cuda.Stream()], [threading.Event() for _ in range(3)], []
+
+    def first() -> None:
+        with cuda.stream(own[0]):
+            with shared:
+                turns[0].set()
+                turns[1].wait(10)
+            seen.append(cuda.current_stream() == own[0])
+            turns[2].set()
+
+    def second() -> None:
+        with cuda.stream(own[1]):
+            turns[0].wait(10)
+            with shared:
+                turns[1].set()
+                turns[2].wait(10)
+            seen.append(cuda.current_stream() == own[1])
+
+    threads = [threading.Thread(target=run) for run in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert seen == [True, True]
+
+
 def test_streams_wait_for_each_other_and_backward_follows():
     side = cuda.Stream(priority=-1)
     assert side.priority < 0
+    assert -100 < cuda.Stream(priority=-100).priority < 0
     x = gradlib.ones(3, device="cuda", requires_grad=True)
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
@@ -147,6 +218,23 @@ def test_events_mark_order_and_time():
     assert (begin.device_index, begin.cuda_event > 0) == (0, True)
     with pytest.raises(ValueError, match="enable_timing=True"):
         cuda.Event().elapsed_time(end)
+
+
+def test_events_of_other_libraries_are_awaited():
+    class Torchs:
+        def __init__(self, event: cuda.Event) -> None:
+            self.owner, self.cuda_event = event, event.cuda_event
+
+    for wrap in (lambda event: event.cupy_event, Torchs):
+        x, side = gradlib.ones(1000, device="cuda"), cuda.Stream()
+        made = wrap(cuda.current_stream().record_event())
+        side.wait_event(made)
+        with cuda.stream(side):
+            y = x * 2
+        side.synchronize()
+        assert y.sum().item() == 2000
+    cuda.Stream().wait_event(Torchs(cuda.Event()))  # not recorded: nothing to wait for
+    assert side._as_parameter_.value == side.cuda_stream
 
 
 def test_streams_of_other_libraries_are_understood():
@@ -195,6 +283,22 @@ def test_a_recorded_tensor_is_not_given_to_others_before_the_stream_is_done():
         with hostcuda.expected("may still"):
             read_and_drop(record=False)
             gradlib.zeros(1000, device="cuda")
+
+
+def test_a_recorded_view_keeps_its_bases_memory():
+    """What was recorded is the memory, which may be used on that stream after the view is gone."""
+    side = cuda.Stream()
+    x = gradlib.ones(1000, device="cuda")
+    x.view(-1, 10)[1:].record_stream(side)
+    for _ in range(3):
+        cuda.empty_cache()  # lets go of what nobody uses
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        y = x + 1
+    del x
+    again = gradlib.zeros(1000, device="cuda")
+    side.synchronize()
+    assert (y.sum().item(), again.sum().item()) == (2000, 0)
 
 
 @two_devices
@@ -286,6 +390,59 @@ def test_memory_is_counted_by_device():
     assert cuda.max_memory_allocated() == before
     cuda.empty_cache()
     assert cuda.memory_reserved() < used or before > 0
+    assert "1.00 MiB" in cuda.memory_summary()
+    cuda.ipc_collect()
+
+
+@two_devices
+def test_peaks_are_those_of_each_device_stream_thread_and_graph():
+    def use(device: str = "cuda:0") -> None:
+        gradlib.zeros(1 << 18, device=device)
+
+    def on_a_stream() -> None:
+        with cuda.stream(cuda.Stream()):
+            use()
+
+    def on_a_thread() -> None:
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+
+    def in_a_graph() -> None:
+        with cuda.graph(cuda.CUDAGraph()):
+            use()
+
+    def within_another_allocator() -> None:
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc):
+            cuda.reset_peak_memory_stats()
+        use()
+
+    for run, place in (
+        (use, 0),
+        (lambda: use("cuda:1"), 1),
+        (on_a_stream, 0),
+        (on_a_thread, 0),
+        (in_a_graph, 0),
+        (within_another_allocator, 0),
+    ):
+        cuda.memory._peaks.clear()
+        cuda.reset_peak_memory_stats(place)
+        before = cuda.memory_allocated(place)
+        run()
+        gc.collect()
+        assert (cuda.max_memory_allocated(place) - before, cuda.memory_allocated(place) - before) == (1 << 20, 0), run
+        assert cuda.max_memory_reserved(place) >= cuda.max_memory_allocated(place)
+
+
+def test_peaks_are_asked_for_first_within_a_capture():
+    x = gradlib.ones(3, device="cuda")
+    with cuda.graph(cuda.CUDAGraph()):
+        y = x + 1
+        assert cuda.max_memory_allocated() >= y.nbytes
+    z = gradlib.zeros(1 << 18, device="cuda")
+    used = cuda.memory_allocated()
+    del z
+    assert cuda.max_memory_allocated() == used
 
 
 def test_the_pool_keeps_to_its_fraction():
@@ -341,6 +498,27 @@ def test_a_copy_to_the_host_that_does_not_block_does_not_wait():
     assert y.sum().item() == 4
 
 
+def test_memory_that_is_let_go_by_two_threads_is_that_of_work_that_is_over(monkeypatch):
+    """Each takes an entry out before it asks whether the work behind it is over."""
+    asked = []
+
+    class Slow:
+        def __init__(self, done: bool) -> None:
+            self.over = done
+
+        @property
+        def done(self) -> bool:
+            if not asked:
+                asked.append(self)
+                pinned.let_go()  # as another thread may meanwhile
+            return self.over
+
+    entries = [(Slow(True), "first"), (Slow(False), "second")]
+    monkeypatch.setattr(pinned, "_under_way", deque(entries))
+    pinned.let_go()
+    assert list(pinned._under_way) == entries[1:]
+
+
 # ---- seeds and NVTX -----------------------------------------------------------------------------------------------------------------
 
 
@@ -384,6 +562,10 @@ def test_nvtx_ranges_nest_by_thread():
         return 4
 
     assert run() == 4
+    cuda.profiler.start()
+    with cuda.profiler.profile():
+        pass
+    assert cuda.cudart().cudaProfilerStart() == cuda.cudart().cudaProfilerStop() == 0
     handle = cuda.nvtx.range_start("transfer")
     cuda.nvtx.mark("now")
     cuda.nvtx.range_end(handle)
@@ -401,17 +583,21 @@ import gradlib
 from gradlib import cuda
 assert not cuda.is_available() and cuda.device_count() == 0 and not cuda.is_initialized()
 assert cuda.memory_allocated() == cuda.max_memory_allocated() == cuda.memory_reserved() == cuda.max_memory_reserved() == 0
-assert cuda.memory_stats() == {{}} and cuda.get_rng_state_all() == []
+assert cuda.memory_stats() == {{}} and cuda.get_rng_state_all() == cuda.get_arch_list() == [] and cuda.default_generators == ()
+assert not cuda.is_bf16_supported() and not cuda.is_tf32_supported() and cuda.memory_summary().count(" 0 B") == 6
+assert cuda.graphed(lambda x: x * 2)(gradlib.ones(1)).item() == 2
 assert not cuda.is_current_stream_capturing() and not gradlib.ones(1).is_pinned()
 cuda.manual_seed(1); cuda.manual_seed_all(1); cuda.seed(); cuda.seed_all(); cuda.empty_cache(); cuda.reset_peak_memory_stats()
-with cuda.nvtx.range("a"), cuda.stream(None), cuda.device(None):
+cuda.ipc_collect()
+with cuda.nvtx.range("a"), cuda.stream(None), cuda.device(None), cuda.profiler.profile():
     cuda.nvtx.mark("b")
 assert "cupy" not in sys.modules
 needing = [
     cuda.init, cuda.current_device, cuda.current_stream, cuda.default_stream, cuda.synchronize, cuda.Stream, cuda.Event, cuda.mem_get_info,
     cuda.get_device_name, cuda.get_device_properties, cuda.initial_seed, lambda: cuda.set_device(0), lambda: cuda.device(0),
     lambda: cuda.ExternalStream(0), lambda: cuda.set_per_process_memory_fraction(0.5), lambda: gradlib.ones(1).pin_memory(),
-    cuda.get_rng_state,
+    cuda.get_rng_state, cuda.CUDAGraph, cuda.graph_pool_handle, cuda.cudart,
+    lambda: cuda.make_graphed_callables(lambda x: x, (gradlib.ones(1),)),
 ]
 for each in needing:
     try:
@@ -435,7 +621,7 @@ def test_without_it_questions_are_answered_and_work_says_what_is_missing(hide, s
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) == 17
+    assert len(lines) == 21
     assert all(says in line for line in lines), lines
 
 

@@ -361,6 +361,11 @@ int cuInit(unsigned) { return SUCCESS; }
 int cuGetExportTable(const void** table, const void*) { return *table = nullptr, NOT_FOUND; }  // NVRTC asks, and goes without
 int cuDriverGetVersion(int* version) { return cudaDriverGetVersion(version); }
 int cuDeviceGetCount(int* count) { return cudaGetDeviceCount(count); }
+int cuDeviceGetUuid_v2(char* uuid, int device) {
+    if (!is_device(device)) return INVALID_DEVICE;
+    std::memset(uuid, 0, 16);
+    return uuid[0] = char(device + 1), SUCCESS;
+}
 int cuDeviceGet(int* device, int number) { return is_device(number) ? (*device = number, SUCCESS) : INVALID_DEVICE; }
 int cuCtxGetDevice(int* device) { return cudaGetDevice(device); }
 int cuCtxGetCurrent(void** context) { return *context = reinterpret_cast<void*>(std::intptr_t(device_now) + 1), SUCCESS; }

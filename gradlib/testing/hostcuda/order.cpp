@@ -260,7 +260,7 @@ extern "C" {
 int cudaStreamCreateWithPriority(void** handle, unsigned flags, int priority) {
     Hold hold(gate);
     if (flags > 1) return fail(INVALID_VALUE);
-    auto stream = make_stream(current_device(), flags, priority, false);
+    auto stream = make_stream(current_device(), flags, std::clamp(priority, -5, 0), false);
     *handle = reinterpret_cast<void*>(next_handle += 16);
     streams[*handle] = std::move(stream);
     return SUCCESS;
