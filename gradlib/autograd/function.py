@@ -255,19 +255,24 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             outputs = fn(ctx, *args, **kwargs)
         if not thread_state.grad_enabled or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return outputs
-        edges = tuple(a._node for a in args if isinstance(a, Tensor)) + ctx._node.edges
         message = f"trying to differentiate twice a function that was marked with @once_differentiable ({ctx.name()})"
-
-        def alias(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
-            result = wrap(value._array)
-            result._node = DelayedError(message, edges, value._array)
-            return result
-
-        return tuple(map(alias, outputs)) if isinstance(outputs, tuple) else alias(outputs)
+        return differentiated_once(ctx, args, outputs, message)
 
     return wrapper
+
+
+def differentiated_once(ctx: Any, grads: tuple[Any, ...], made: Any, message: str) -> Any:
+    """What a backward made of gradients, where a second derivative through it is RuntimeError(message)."""
+    edges = tuple(g._node for g in grads if isinstance(g, Tensor)) + ctx._node.edges
+
+    def alias(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        result = wrap(value._array)
+        result._node = DelayedError(message, edges, value._array)
+        return result
+
+    return tuple(map(alias, made)) if isinstance(made, tuple) else alias(made)
 
 
 class InplaceFunction(Function):

@@ -50,6 +50,11 @@ _made: weakref.WeakSet[RandomStream] = weakref.WeakSet()
 kept_at_fork(_Locks())
 
 
+def positions_on(index: int) -> list[tuple[RandomStream, bytes]]:
+    """The random streams of a CUDA device, each with its position, for ``restore``."""
+    return [(each, each.state()) for each in tuple(_made) if each.device.index == index]
+
+
 def system_seed() -> int:
     """A seed of 63 bits from the operating system; the module ``secrets``, which has the same, loads a dozen others."""
     return int.from_bytes(os.urandom(8), "little") >> 1

@@ -6,15 +6,21 @@ import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 from gradlib.backend.capture import capturing
-from gradlib.core.grad_mode import no_grad
+from gradlib.backend.dtype import get_default_dtype
+from gradlib.backend.random import positions_on
+from gradlib.core.grad_mode import inference_mode, no_grad
 from gradlib.core.modes import thread_state
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.graph_errors import CaptureRefused
-from gradlib.cuda.graphed_callables import make_graphed_callables
+from gradlib.cuda.graph_pools import graph_pool_handle
+from gradlib.cuda.graphed_callables import capture, taking
 from gradlib.func.tree import flatten, unflatten
+
+_WARMUPS = 3
 
 
 class Graphed:
@@ -30,9 +36,10 @@ class Graphed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if capturing.capture is not None or thread_state.transforming or not tensors or not all(value.is_cuda for value in tensors):
+        transformed = thread_state.transforming or thread_state.interpreters
+        if capturing.capture is not None or transformed or not tensors or not all(value.is_cuda for value in tensors):
             return self._function(*args, **kwargs)
-        key = (structure, thread_state.grad_enabled, thread_state.inference, *map(_key, leaves))
+        key = (structure, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
         if key not in self._graphs:
             self._graphs[key] = self._captured(leaves, structure)
             if len(self._graphs) > self._most:
@@ -53,14 +60,26 @@ class Graphed:
             args, kwargs = unflatten([next(left) if isinstance(leaf, Tensor) else leaf for leaf in leaves], structure)
             return self._function(*args, **kwargs)
 
-        with no_grad():
+        with inference_mode(False), no_grad():  # tensors that count how often they are written
             given = [leaf.detach().clone().requires_grad_(leaf.requires_grad) for leaf in leaves if isinstance(leaf, Tensor)]
+        positions: Any = ()
         try:
-            made: Callable[..., Any] = make_graphed_callables(call, tuple(given), allow_unused_input=True)
+            made = taking(call, tuple(given))
+            positions = positions_on(made.index)
+            capture([made], _WARMUPS, True, graph_pool_handle())
+            if made.written:
+                raise CaptureRefused(f"its tensor number {made.written[0]} is written in place, and a graph would write one of its own")
         except CaptureRefused as error:
             warnings.warn(f"{self._function!r} runs without a graph for these shapes: {error}", UserWarning, stacklevel=3)
             return None
-        return made
+        finally:
+            for generator, position in positions:
+                generator.restore(position)  # the first call draws what it would without a graph
+        return made.function()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: with the object that it belongs to as the first argument."""
+        return self if instance is None else MethodType(self, instance)
 
     def reset(self) -> None:
         """Forget all graphs; the next call captures anew."""
@@ -70,23 +89,32 @@ class Graphed:
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return tuple(leaf.shape), str(leaf.dtype), str(leaf.device), leaf.requires_grad
+    try:
+        hash(leaf)
+    except TypeError:
+        raise TypeError(
+            "graphed: arguments that are no tensors must be hashable, as each of their values has a graph of its own; got "
+            f"{type(leaf).__name__}"
+        ) from None
     return type(leaf), repr(leaf) if isinstance(leaf, (float, complex)) else leaf  # 0.0 equals -0.0, and the work may not
 
 
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
-    """Decorate a function of CUDA tensors to run as CUDA graphs: one is captured at the first call with each set of shapes.
+    """Decorate a function or method of CUDA tensors to run as CUDA graphs: one is captured at the first call with each set of shapes.
 
-    The function runs eagerly for tensors on the CPU, within another capture or a transform of ``gradlib.func``, and, after one warning that
-    names the operation, where it cannot be captured. Calls with the same shapes and the same other arguments must do the same work and have
-    no side effects. Gradients reach the tensors that are passed, and no others. Results are copies. Backward of a call comes before the
-    next call with the same shapes.
+    The function runs eagerly for tensors on the CPU, within another capture, a transform of ``gradlib.func`` or forward mode, and, after
+    one warning that names the operation, where it cannot be captured, or writes its arguments. Calls with the same shapes and the same
+    other arguments must do the same work and have no side effects: what else the function uses, such as weights, is read where it lay at
+    the capture, and is to be changed in place. Gradients reach the arguments and such weights. Results are copies. Backward of a call
+    comes before the next call with the same shapes.
 
     Args:
         function: takes and returns tensors, or nested tuples, lists and dicts of them. Other arguments must be hashable; each of their
             values has a graph of its own.
         max_graphs: how many graphs are kept; beyond that, the least recently used one is dropped.
     Returns: the function, with a method ``reset``.
-    Raises: ValueError for max_graphs below 1; RuntimeError in a backward whose values a later call has overwritten.
+    Raises: ValueError for max_graphs below 1; TypeError for arguments that cannot be hashed; RuntimeError in a backward whose values a
+        later call has overwritten, and for second derivatives.
     Example:
         >>> @gradlib.cuda.graphed
         ... def loss(x):

@@ -8,8 +8,10 @@ import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.autograd import forward_ad
 from gradlib.nn import functional as F
-from tests.device import skip_module_without_cuda
+from gradlib.utils.checkpoint import checkpoint
+from tests.device import HAS_GPU, skip_module_without_cuda, two_devices
 
 skip_module_without_cuda()
 
@@ -42,7 +44,7 @@ def test_a_graphed_callable_takes_the_place_of_its_function() -> None:
     with pytest.raises(TypeError, match="what its sample_args held: 3 tensors, got 1"):
         graphed(drawn(4, 3))
     (g,) = gradlib.autograd.grad(graphed(*args)["loss"] ** 2, [args[0]], create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match="trying to differentiate twice a graphed callable"):
         g.sum().backward()
 
 
@@ -221,6 +223,152 @@ def test_graphed_tells_minus_zero_from_zero() -> None:
     x = gradlib.ones(3, device="cuda")
     assert signed(x, 0.0).tolist() == [float("inf")] * 3
     assert signed(x, -0.0).tolist() == [float("-inf")] * 3
+
+
+def test_leaves_that_a_function_uses_get_their_gradients() -> None:
+    """Beside those of its arguments; once, with their hooks, and not those of what the function made itself."""
+    w, hooked = drawn(3, grad=True), []
+    w.register_hook(lambda g: hooked.append(1) or g * 10)
+
+    def call(x: gradlib.Tensor) -> gradlib.Tensor:
+        inner = x.detach().requires_grad_()
+        return (x * w).tanh().sum() + 0 * inner.sum()
+
+    for graphed in (cuda.graphed(call), cuda.make_graphed_callables(call, (drawn(3, grad=True),))):
+        x, found = drawn(3, grad=True), []
+        for run in (graphed, call):
+            w.grad = x.grad = None
+            hooked.clear()
+            run(x).backward()
+            found.append((w.grad, x.grad))
+            assert hooked == [1]
+        assert all(gradlib.equal(*each) for each in zip(*found, strict=True))
+    w.grad = None
+    cuda.graphed(call)(x.detach()).backward()  # no argument has a gradient
+    assert gradlib.equal(w.grad, found[0][0])
+
+
+def test_gradients_beyond_the_function_are_not_lost() -> None:
+    w = drawn(3, grad=True)
+    scaled = w * 2
+    graphed = cuda.graphed(lambda x: (x * scaled).sum())
+    x = drawn(3, grad=True)
+    with pytest.warns(UserWarning, match="it uses the result of MulBackward0, which was recorded outside of it"):
+        graphed(x).backward()
+    assert gradlib.allclose(w.grad, 2 * x.detach())
+    with pytest.raises(RuntimeError, match="recorded outside of it; pass that as an argument"):
+        cuda.make_graphed_callables(lambda x: (x * scaled).sum(), (x,))
+
+
+@two_devices
+def test_a_graphed_function_runs_where_its_tensors_lie() -> None:
+    def twice(x: gradlib.Tensor, *others: gradlib.Tensor) -> gradlib.Tensor:
+        return x * 2
+
+    graphed, made = cuda.graphed(twice), cuda.make_graphed_callables(twice, (gradlib.ones(3, device="cuda:1"),))
+    for value in (1, 7):
+        x = gradlib.full((3,), value, device="cuda:1")
+        assert graphed(x).tolist() == made(x.float()).tolist() == [2 * value] * 3
+    with pytest.warns(UserWarning, match="lie on one GPU, got some on cuda:0 and cuda:1"):
+        assert graphed(x, drawn(3)).tolist() == [14, 14, 14]
+    with pytest.raises(RuntimeError, match="lie on one GPU, got some on cpu"):
+        cuda.make_graphed_callables(twice, (gradlib.ones(3),))
+    assert cuda.current_device() == 0
+
+
+def test_an_argument_that_is_written_in_place_is_the_callers() -> None:
+    def count(x: gradlib.Tensor, total: gradlib.Tensor) -> gradlib.Tensor:
+        return total.add_(x)
+
+    x, total = gradlib.ones(3, device="cuda"), gradlib.zeros(3, device="cuda")
+    graphed = cuda.graphed(count)
+    with pytest.warns(UserWarning, match="its tensor number 1 is written in place"):
+        graphed(x, total)
+    assert (graphed(x, total).tolist(), total.tolist()) == ([2, 2, 2], [2, 2, 2])
+    with gradlib.inference_mode(), pytest.warns(UserWarning, match="its tensor number 1 is written in place"):
+        graphed(x, total)
+    made = cuda.make_graphed_callables(count, (gradlib.ones(3, device="cuda"), total))
+    total.zero_()
+    before = total._version
+    assert (made(x, total).tolist(), total.tolist()) == ([1, 1, 1], [1, 1, 1])
+    assert total._version > before
+    with pytest.raises(TypeError, match="number 1 is another one, whose values would stay"):
+        made(x, gradlib.zeros(3, device="cuda"))
+
+
+def test_what_a_graphed_callable_would_silently_do_otherwise_is_refused() -> None:
+    x = drawn(3, grad=True)
+    with pytest.raises(TypeError, match=r"sample_args is a tuple of the arguments, got a Tensor; of a single one it is \(x,\)"):
+        cuda.make_graphed_callables(lambda x: x * 2, x)
+    with pytest.raises(ValueError, match="two of sample_args lie in the same memory"):
+        cuda.make_graphed_callables(lambda x, y: x * y, (x, x))
+    named = cuda.make_graphed_callables(lambda d: d["a"] - d["b"], ({"a": drawn(3), "b": drawn(3)},))
+    with pytest.raises(TypeError, match=r"in the structure of its sample_args, .*'a'.*'b'.*, got .*'b'.*'a'"):
+        named({"b": drawn(3), "a": drawn(3)})
+    with gradlib.no_grad():
+        plain = cuda.make_graphed_callables(lambda x: x * 2, (drawn(3, grad=True),))
+        assert plain(x).tolist() == (x * 2).tolist()
+    with pytest.raises(TypeError, match="captured where gradients are off has none"):
+        plain(x)
+    double = cuda.make_graphed_callables(lambda x: (x**3).sum(), (drawn(3, grad=True),))
+    (g,) = gradlib.autograd.grad(double(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="trying to differentiate twice a graphed callable"):
+        g.sum().backward()
+    with pytest.raises(RuntimeError, match=r"runs under no transform of gradlib\.func"):
+        gradlib.func.grad(double)(x.detach())
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="no derivatives in forward mode"):
+        double(forward_ad.make_dual(x, x.detach()))
+    with pytest.raises(TypeError, match=r"must be hashable, .*; got set"):
+        cuda.graphed(lambda x, s: x)(x, {1})
+
+
+def test_graphed_is_for_methods_too_and_under_other_modes() -> None:
+    class Scale:
+        factor = 3.0
+
+        @cuda.graphed
+        def __call__(self, x: gradlib.Tensor) -> gradlib.Tensor:
+            return x * self.factor + gradlib.ones(3, device="cuda")
+
+    scale, x = Scale(), drawn(3, grad=True)
+    assert gradlib.equal(scale(x), x * 3 + 1)
+    assert gradlib.equal(checkpoint(scale, x, use_reentrant=False), x * 3 + 1)
+    with gradlib.autograd.graph.save_on_cpu():
+        assert gradlib.equal(cuda.graphed(lambda x: x.exp() * x)(x), x.exp() * x)
+    with forward_ad.dual_level():
+        made = scale(forward_ad.make_dual(x, gradlib.ones(3, device="cuda")))
+        assert forward_ad.unpack_dual(made).tangent.tolist() == [3, 3, 3]
+    gradlib.set_default_dtype(gradlib.float64)
+    try:
+        assert scale(x).dtype == gradlib.float64
+    finally:
+        gradlib.set_default_dtype(gradlib.float32)
+    assert gradlib.equal(cuda.graphed(lambda x: x)(x), x)
+
+
+def test_graphed_draws_what_the_function_draws_from_the_first_call_on() -> None:
+    own = gradlib.Generator("cuda")
+
+    def noisy(x: gradlib.Tensor) -> gradlib.Tensor:
+        return F.dropout(x, 0.5) + gradlib.rand(8, device="cuda", generator=own)
+
+    graphed, x, found = cuda.graphed(noisy), drawn(8), []
+    for run in (graphed, noisy):
+        cuda.manual_seed(3)
+        own.manual_seed(4)
+        found.append([run(x).tolist() for _ in range(3)] + [drawn(2).tolist()])
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(HAS_GPU, reason="only hostcuda reports it")
+def test_an_error_in_the_warm_up_frees_no_memory_that_is_in_use() -> None:
+    def fail(x: gradlib.Tensor) -> gradlib.Tensor:
+        y = x * 2
+        raise ZeroDivisionError(str(y.shape))
+
+    with pytest.raises(ZeroDivisionError):
+        cuda.make_graphed_callables(fail, (gradlib.ones(3, device="cuda"),))
+    gradlib.zeros(3, device="cuda")  # where the sample lay: a hazard while the stream of the warm-up may still read it
 
 
 def test_what_cannot_be_captured_is_named_by_make_graphed_callables() -> None:
