@@ -23,6 +23,7 @@ class Capture:
     """A capture under way.
 
     Attributes:
+        device: the number of the device whose stream captures.
         number: no other capture of the process has it.
         behind: what is to be called when the capture has ended.
         drawn: for each generator that it drew from, where the graph finds its seed and the draws before, and how often it draws.
@@ -30,13 +31,19 @@ class Capture:
 
     _numbers = itertools.count(1)
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = -1) -> None:
+        self.device = device
         self.number = next(self._numbers)
         self.behind: list[Callable[[], None]] = []
         self.drawn: dict[Any, tuple[Any, int]] = {}
 
     def draw(self, generator: Any, made: Any) -> tuple[Any, int]:
-        """The memory of a draw's seed and of the count of draws before the graph's, as ``made`` makes it; and its number in the graph."""
+        """The memory of a draw's seed and of the count of draws before the graph's, as ``made`` makes it; and its number in the graph.
+
+        Raises: RuntimeError for a generator of another device, whose memory a replay does not write.
+        """
+        if generator.device.index != self.device:
+            raise RuntimeError(DRAWN_ELSEWHERE)
         place, number = self.drawn.get(generator) or (made(), 0)
         self.drawn[generator] = place, number + 1
         return place, number
@@ -66,17 +73,22 @@ class Kernels:
 
 capturing = Capturing()
 kernels = Kernels()
+under_way: set[Capture] = set()
+"""The captures of all threads."""
+DRAWN_ELSEWHERE = "random numbers are drawn on another device than that of the graph that is captured"
 
 
-def begin() -> Capture:
-    """Mark the calling thread as capturing."""
-    capturing.capture = made = Capture()
+def begin(device: int) -> Capture:
+    """Mark the calling thread as capturing on a stream of this device."""
+    capturing.capture = made = Capture(device)
+    under_way.add(made)
     return made
 
 
 def end() -> None:
     """Mark the calling thread as not capturing."""
     over, capturing.capture = capturing.capture, None
+    under_way.discard(over)
     for call in over.behind if over is not None else ():
         call()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from gradlib.backend.capture import capturing
+from gradlib.backend.capture import capturing, under_way
 from gradlib.backend.dtype import get_default_dtype
 from gradlib.backend.random import positions_on
 from gradlib.core.grad_mode import inference_mode, no_grad
@@ -41,6 +41,8 @@ class Graphed:
             return self._function(*args, **kwargs)
         key = (structure, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
         if key not in self._graphs:
+            if under_way:  # of another thread, whose capture this one's would break
+                return self._function(*args, **kwargs)
             self._graphs[key] = self._captured(leaves, structure)
             if len(self._graphs) > self._most:
                 self._graphs.popitem(last=False)
@@ -102,11 +104,11 @@ def _key(leaf: Any) -> Any:
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
     """Decorate a function or method of CUDA tensors to run as CUDA graphs: one is captured at the first call with each set of shapes.
 
-    The function runs eagerly for tensors on the CPU, within another capture, a transform of ``gradlib.func`` or forward mode, and, after
-    one warning that names the operation, where it cannot be captured, or writes its arguments. Calls with the same shapes and the same
-    other arguments must do the same work and have no side effects: what else the function uses, such as weights, is read where it lay at
-    the capture, and is to be changed in place. Gradients reach the arguments and such weights. Results are copies. Backward of a call
-    comes before the next call with the same shapes.
+    The function runs eagerly for tensors on the CPU, within or beside another capture, in a transform of ``gradlib.func`` or forward mode,
+    and, after one warning that names the operation, where it cannot be captured, or writes its arguments. Calls with the same shapes and
+    the same other arguments must do the same work and have no side effects: what else the function uses, such as weights, is read where
+    it lay at the capture, and is to be changed in place. Gradients reach the arguments and such weights. Results are copies. Backward of
+    a call comes before the next call with the same shapes.
 
     Args:
         function: takes and returns tensors, or nested tuples, lists and dicts of them. Other arguments must be hashable; each of their

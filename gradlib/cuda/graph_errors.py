@@ -43,6 +43,11 @@ _REASONS = (
         "seed before a replay, or do all of it (for a checkpoint: forward and backward) within the capture",
     ),
     (
+        r"random numbers are drawn on another device",
+        "it draws random numbers on another device than the graph's, whose streams a replay does not advance",
+        "draw on the graph's device and copy, or capture a graph for each device",
+    ),
+    (
         r"StreamCaptureUnjoined",
         "a stream that took part in it has not joined it again",
         "let the stream of the capture wait for it (wait_stream) before the capture ends",
@@ -80,6 +85,8 @@ def operation_of(error: BaseException) -> str:
         ours = code.co_filename.startswith(_HERE) and not code.co_filename.startswith(_CAPTURING)
         if written or ours:
             name = code.co_name.removesuffix("_op")
+            if written and name.startswith("run"):  # of a node: the operation stands in the name of the file
+                name = f"the backward of {code.co_filename.removeprefix(_WRITTEN).partition(',')[0].removesuffix('_op')}"
             if called is None and name not in _NOT_NAMES and (not name.startswith("_") or name.endswith("__")):
                 called = name
             if written:

@@ -16,7 +16,7 @@ from gradlib.core.tensor import AccumulateGrad, Tensor
 from gradlib.cuda.devices import device, index_of, synchronize
 from gradlib.cuda.graph_errors import CaptureRefused
 from gradlib.cuda.graph_pools import Handle, graph_pool_handle
-from gradlib.cuda.graphs import CUDAGraph, graph
+from gradlib.cuda.graphs import CUDAGraph, graph, refuse_beside
 from gradlib.cuda.streams import Stream, stream
 from gradlib.func.tree import LEAF, Structure, flatten, unflatten
 from gradlib.ops.create import zeros_like
@@ -301,6 +301,7 @@ def capture(made: list[Captured], warmups: int, unused: bool, memory: Handle) ->
     for i, each in enumerate(made):
         each.later = tuple(made[i + 1 :])
     with plain_saving():  # the hooks of who calls it would be captured too; the graphs keep what they save
+        refuse_beside()
         places = {each.index for each in made}
         for index in places:
             synchronize(index)

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from gradlib.backend.array import cupy
-from gradlib.backend.capture import Capture, begin, capturing, end
+from gradlib.backend.capture import Capture, begin, capturing, end, under_way
 from gradlib.core.random import Generator
 from gradlib.cuda.devices import current_device, index_of, synchronize
 from gradlib.cuda.driver import node_count, relaxed
@@ -111,7 +111,7 @@ class CUDAGraph:
         with contextlib.ExitStack() as entered:  # left in the reverse order, now if anything fails, else when the capture ends
             entered.enter_context(relaxed())
             entered.enter_context(cupy().cuda.using_allocator(noting(memory.malloc)))
-            self._capture = begin()
+            self._capture = begin(here.device_index)
             entered.callback(end)
             recording = entered.enter_context(_Recording(here, _MODES[capture_error_mode]))
             self._pool, self._device = memory, here.device_index
@@ -257,6 +257,15 @@ def refuse_nested() -> None:
         raise RuntimeError("a CUDA graph is being captured on this thread; end that capture before another begins")
 
 
+def refuse_beside() -> None:
+    """Refuse to wait for the device while another thread captures, which would break that capture."""
+    if under_way:
+        raise RuntimeError(
+            "another thread captures a CUDA graph, which would break where this one waits for the device before its own capture: capture "
+            "one after the other, or call capture_begin on a stream of this thread's own"
+        )
+
+
 class graph:
     """A context that captures the work of its block, on another stream than the current one.
 
@@ -312,6 +321,7 @@ class graph:
 
     def __enter__(self) -> None:
         refuse_nested()
+        refuse_beside()
         synchronize()
         empty_cache()
         self.stream_ctx.__enter__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import gradlib
 from gradlib import cuda
 from gradlib.backend.capture import capturing
 from gradlib.testing import hostcuda
-from tests.device import HAS_GPU, cupy, skip_module_without_cuda
+from tests.device import HAS_GPU, cupy, skip_module_without_cuda, two_devices
 
 skip_module_without_cuda()
 
@@ -191,6 +192,10 @@ HOST = gradlib.ones(3)
         (lambda x: gradlib.nonzero(x), "^nonzero cannot be captured"),
         (lambda x: x[x > 0], r"index\) cannot be captured"),
         (lambda x: repr(x), "^__repr__ cannot be captured"),
+        (
+            lambda x: gradlib.linalg.det(x[:0, :0].requires_grad_()).backward(),
+            r"^backward \(in it the backward of det\) cannot be captured.*values on the host",
+        ),
         (lambda x: HOST.to("cuda"), "^to .*cannot be captured in a CUDA graph: it copies values of the host to the device"),
         (lambda x: gradlib.tensor([1.0, 2.0], device="cuda"), "^tensor cannot be captured.*make the tensor before the capture"),
         (lambda x: gradlib.linalg.qr(x.repeat(30, 30)), "^qr cannot be captured.*CuPy refuses cuSOLVER while a stream captures .cupy iss"),
@@ -379,6 +384,38 @@ def test_whether_a_stream_captures_is_known_after_an_error_too() -> None:
     with pytest.raises(RuntimeError, match="an earlier error, of this thread or of another one"):
         work()
     assert not cuda.is_current_stream_capturing()
+
+
+def test_a_thread_does_not_begin_to_capture_while_another_does() -> None:
+    x, failed, eager = gradlib.ones(3, device="cuda"), [], []
+    x * 2  # compiles and allocates
+    cuda.synchronize()
+
+    def run() -> None:
+        try:
+            eager.append(cuda.graphed(lambda x: x * 2)(x))
+            with cuda.graph(cuda.CUDAGraph()):
+                pass
+        except RuntimeError as error:
+            failed.append(str(error))
+
+    g, thread = cuda.CUDAGraph(), threading.Thread(target=run)
+    with cuda.graph(g, stream=cuda.Stream(), capture_error_mode="thread_local"):
+        y = x + 1
+        thread.start()
+        thread.join()
+    g.replay()
+    assert (y.tolist(), eager[0].tolist()) == ([2, 2, 2], [2, 2, 2])
+    assert "another thread captures a CUDA graph" in failed[0]
+
+
+@two_devices
+def test_random_numbers_of_another_device_are_refused() -> None:
+    with (
+        pytest.raises(RuntimeError, match=r"^rand cannot be captured .* draws random numbers on another device"),
+        cuda.graph(cuda.CUDAGraph()),
+    ):
+        gradlib.rand(3, device="cuda:1")
 
 
 def test_a_graph_within_a_graph_is_a_part_of_it_unless_it_draws() -> None:
