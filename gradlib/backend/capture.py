@@ -5,10 +5,13 @@ The kernels belong to ``gradlib.cuda``, which this package may not import; it re
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from gradlib.backend.thread import carried, entered_there
 
 
 class Draw(Protocol):
@@ -24,6 +27,7 @@ class Capture:
 
     Attributes:
         device: the number of the device whose stream captures.
+        around: gives the context, CuPy's allocator and CUDA's mode, in which a thread works for it.
         number: no other capture of the process has it.
         behind: what is to be called when the capture has ended.
         drawn: for each generator that it drew from, where the graph finds its seed and the draws before, and how often it draws.
@@ -31,8 +35,9 @@ class Capture:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, device: int = -1) -> None:
+    def __init__(self, device: int = -1, around: Callable[[], Any] = contextlib.nullcontext) -> None:
         self.device = device
+        self.around = around
         self.number = next(self._numbers)
         self.behind: list[Callable[[], None]] = []
         self.drawn: dict[Any, tuple[Any, int]] = {}
@@ -71,16 +76,17 @@ class Kernels:
     product: Any  # of two CuPy arrays, as matmul
 
 
-capturing = Capturing()
+capturing = carried(Capturing())
+entered_there(lambda: contextlib.nullcontext() if capturing.capture is None else capturing.capture.around())
 kernels = Kernels()
 under_way: set[Capture] = set()
 """The captures of all threads."""
 DRAWN_ELSEWHERE = "random numbers are drawn on another device than that of the graph that is captured"
 
 
-def begin(device: int) -> Capture:
-    """Mark the calling thread as capturing on a stream of this device."""
-    capturing.capture = made = Capture(device)
+def begin(device: int, around: Callable[[], Any]) -> Capture:
+    """Mark the calling thread as capturing on a stream of this device; ``around`` as for ``Capture``."""
+    capturing.capture = made = Capture(device, around)
     under_way.add(made)
     return made
 

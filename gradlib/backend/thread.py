@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import sys
@@ -14,12 +15,18 @@ from gradlib.backend.array import cupy, may_leave_host
 State = TypeVar("State", bound=threading.local)
 
 _states: list[threading.local] = []
+_contexts: list[Callable[[], Any]] = []
 
 
 def carried(state: State) -> State:
     """Register thread-local state that ``on_fresh_stack`` copies to its thread and back. Returns: the state."""
     _states.append(state)
     return state
+
+
+def entered_there(context: Callable[[], Any]) -> None:
+    """Register a function whose result, a context, the thread of ``on_fresh_stack`` enters, when it has the state of its caller."""
+    _contexts.append(context)
 
 
 def call_users(function: Callable[..., Any], *args: Any) -> Any:
@@ -53,7 +60,10 @@ def on_fresh_stack(work: Callable[[], Any]) -> Any:
         try:
             if places is not None:
                 _go_to(*places)
-            made.append(context.run(work))
+            with contextlib.ExitStack() as entered:
+                for each in _contexts:
+                    entered.enter_context(each())
+                made.append(context.run(work))
         except BaseException as error:
             failed.append(error)
         after[:] = [dict(state.__dict__) for state in _states]

@@ -10,6 +10,7 @@ from gradlib.backend.array import cupy
 from gradlib.cuda.devices import index_of
 
 Handle = tuple[int, int]
+_NO_MEMORY = 2  # cudaErrorMemoryAllocation
 
 _numbers = itertools.count(1)
 _pools: weakref.WeakValueDictionary[Handle, GraphPool] = weakref.WeakValueDictionary()
@@ -30,6 +31,7 @@ class GraphPool:
         blocks: list[Any] = []
 
         def block(size: int) -> Any:  # refers to the list, not to the pool: no reference cycle keeps the pool alive
+            _refuse_beyond_limit(size)
             made = cupy().cuda.Memory(size)
             blocks.append(made)
             return cupy().cuda.MemoryPointer(made, 0)
@@ -43,6 +45,14 @@ class GraphPool:
     def usage(self) -> tuple[int, int]:
         """Bytes of the current device that live arrays occupy, and that the pool holds."""
         return int(self._pool.used_bytes()), int(self._pool.total_bytes())
+
+
+def _refuse_beyond_limit(size: int) -> None:
+    """Raises: CUDA's error for a device without memory, of which CuPy makes OutOfMemoryError, beyond what the process may hold of it."""
+    library = cupy()
+    default = library.get_default_memory_pool()
+    if (limit := default.get_limit()) and default.total_bytes() + graph_memory()[1] + size > limit:
+        raise library.cuda.runtime.CUDARuntimeError(_NO_MEMORY)
 
 
 def graph_pool_handle() -> Handle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from gradlib.backend.array import cupy
@@ -108,10 +109,15 @@ class CUDAGraph:
                 "stream.)"
             )
         memory = pool_of(pool)
+
+        @contextlib.contextmanager
+        def around() -> Iterator[None]:
+            with relaxed(), cupy().cuda.using_allocator(noting(memory.malloc)):
+                yield
+
         with contextlib.ExitStack() as entered:  # left in the reverse order, now if anything fails, else when the capture ends
-            entered.enter_context(relaxed())
-            entered.enter_context(cupy().cuda.using_allocator(noting(memory.malloc)))
-            self._capture = begin(here.device_index)
+            entered.enter_context(around())
+            self._capture = begin(here.device_index, around)
             entered.callback(end)
             recording = entered.enter_context(_Recording(here, _MODES[capture_error_mode]))
             self._pool, self._device = memory, here.device_index

@@ -226,7 +226,9 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Let the pool hold no more than this part of a device's memory; beyond it, allocations raise.
+    """Let CuPy's pool, and the pools of graphs with it, hold no more than this part of a device's memory; beyond it, allocations raise.
+
+    Allocations outside of graphs count CuPy's pool alone.
 
     Args:
         fraction: from 0 to 1.

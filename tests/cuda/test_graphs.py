@@ -386,6 +386,37 @@ def test_whether_a_stream_captures_is_known_after_an_error_too() -> None:
     assert not cuda.is_current_stream_capturing()
 
 
+class Deeper(gradlib.autograd.Function):
+    """Its backward calls backward, as many deep as it was told."""
+
+    @staticmethod
+    def forward(ctx: Any, x: gradlib.Tensor, left: int) -> gradlib.Tensor:
+        ctx.left = left
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: gradlib.Tensor) -> Any:
+        if ctx.left:
+            with gradlib.enable_grad():
+                inner = gradlib.ones_like(g, requires_grad=True)
+                Deeper.apply(inner, ctx.left - 1).sum().backward()
+            return g * inner.grad * gradlib.rand(3, device="cuda").ceil(), None
+        return g * 2, None
+
+
+def test_what_needs_a_deeper_stack_is_captured_too() -> None:
+    """A thread of its own goes on with the capture, its memory and its random numbers."""
+    x, g = gradlib.ones(3, device="cuda", requires_grad=True), cuda.CUDAGraph()
+    Deeper.apply(x, 80).sum().backward()
+    expected, x.grad = x.grad, None
+    with cuda.graph(g):
+        Deeper.apply(x, 80).sum().backward()
+    others = [gradlib.zeros(3, device="cuda") for _ in range(200)]
+    g.replay()
+    assert gradlib.equal(x.grad, expected)
+    assert not any(other.any() for other in others)
+
+
 def test_a_thread_does_not_begin_to_capture_while_another_does() -> None:
     x, failed, eager = gradlib.ones(3, device="cuda"), [], []
     x * 2  # compiles and allocates

@@ -451,6 +451,8 @@ def test_the_pool_keeps_to_its_fraction():
     try:
         with pytest.raises(cuda.OutOfMemoryError):
             gradlib.zeros(1 << 22, device="cuda")
+        with pytest.raises(cuda.OutOfMemoryError), cuda.graph(cuda.CUDAGraph()):
+            gradlib.zeros(1 << 22, device="cuda")
     finally:
         cuda.set_per_process_memory_fraction(1.0)
     assert cuda.get_per_process_memory_fraction() == 1.0
