@@ -39,31 +39,35 @@ class Graphed:
         transformed = thread_state.transforming or thread_state.interpreters
         if capturing.capture is not None or transformed or not tensors or not all(value.is_cuda for value in tensors):
             return self._function(*args, **kwargs)
-        key = (structure, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
+        known: dict[int, int] = {}
+        places = tuple([known.setdefault(id(value), len(known)) for value in tensors])  # a tensor that is given twice is one input
+        key = (structure, places, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
         if key not in self._graphs:
             if under_way:  # of another thread, whose capture this one's would break
                 return self._function(*args, **kwargs)
-            self._graphs[key] = self._captured(leaves, structure)
+            self._graphs[key] = self._captured(leaves, structure, places)
             if len(self._graphs) > self._most:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         run = self._graphs[key]
         if run is None:
             return self._function(*args, **kwargs)
-        found, outer = flatten(run(*tensors))
+        found, outer = flatten(run(*_first(tensors, places)))
         copies = [value.clone() if isinstance(value, Tensor) else value for value in found]  # the next replay overwrites the graph's own
         return unflatten(copies, outer)
 
-    def _captured(self, leaves: list[Any], structure: Any) -> Callable[..., Any] | None:
+    def _captured(self, leaves: list[Any], structure: Any, places: tuple[int, ...]) -> Callable[..., Any] | None:
         """Capture the function of the tensors among the arguments; None, with a warning, if it cannot be captured."""
+        others = [_A_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in leaves]  # the graph keeps none of this call's tensors
 
         def call(*tensors: Tensor) -> Any:
-            left = iter(tensors)
-            args, kwargs = unflatten([next(left) if isinstance(leaf, Tensor) else leaf for leaf in leaves], structure)
+            left = iter(places)
+            args, kwargs = unflatten([tensors[next(left)] if leaf is _A_TENSOR else leaf for leaf in others], structure)
             return self._function(*args, **kwargs)
 
+        first = _first([leaf for leaf in leaves if isinstance(leaf, Tensor)], places)
         with inference_mode(False), no_grad():  # tensors that count how often they are written
-            given = [leaf.detach().clone().requires_grad_(leaf.requires_grad) for leaf in leaves if isinstance(leaf, Tensor)]
+            given = [value.detach().clone().requires_grad_(value.requires_grad) for value in first]
         positions: Any = ()
         try:
             made = taking(call, tuple(given))
@@ -86,6 +90,14 @@ class Graphed:
     def reset(self) -> None:
         """Forget all graphs; the next call captures anew."""
         self._graphs.clear()
+
+
+_A_TENSOR = object()
+
+
+def _first(tensors: list[Tensor], places: tuple[int, ...]) -> list[Tensor]:
+    """Of tensors with their numbers, the first with each number."""
+    return [value for at, value in enumerate(tensors) if places.index(places[at]) == at]
 
 
 def _key(leaf: Any) -> Any:

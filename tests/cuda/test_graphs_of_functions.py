@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -320,6 +322,23 @@ def test_what_a_graphed_callable_would_silently_do_otherwise_is_refused() -> Non
         double(forward_ad.make_dual(x, x.detach()))
     with pytest.raises(TypeError, match=r"must be hashable, .*; got set"):
         cuda.graphed(lambda x, s: x)(x, {1})
+
+
+def test_a_tensor_that_is_given_twice_is_one_input_and_none_is_kept() -> None:
+    def call(x: gradlib.Tensor, y: gradlib.Tensor, z: gradlib.Tensor) -> gradlib.Tensor:
+        return (x.sin() * y / (z.square() + 1.1)).sum()
+
+    graphed = cuda.graphed(call)
+    for _ in range(2):
+        x, y = drawn(50, grad=True), drawn(50, grad=True)
+        for given in ((x, y, x), (x, x, x), (x, y, y), (x, x, y)):
+            wanted = [x, y] if any(each is y for each in given) else [x]
+            made = [gradlib.autograd.grad(run(*given), wanted) for run in (graphed, call)]
+            assert all(gradlib.equal(*each) for each in zip(*made, strict=True))
+    kept = weakref.ref(x)
+    del x, y, given, wanted
+    gc.collect()
+    assert kept() is None
 
 
 def test_graphed_is_for_methods_too_and_under_other_modes() -> None:
