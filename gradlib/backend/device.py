@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from functools import lru_cache
@@ -17,6 +18,7 @@ class _Default(threading.local):
 
 
 _default = carried(_Default())
+_LOADED_IN = os.getpid()
 
 
 class device:
@@ -81,6 +83,11 @@ def require_cuda(index: int | None) -> None:
     try:
         count = runtime.getDeviceCount()
     except Exception as error:  # CuPy raises CUDARuntimeError, or ImportError when the driver library cannot be loaded
+        if os.getpid() != _LOADED_IN:
+            raise RuntimeError(
+                f"CUDA does not work in this process ({error}), which was forked from another one: a process that has used a GPU cannot "
+                'hand it on to a fork. Start processes by "spawn" of multiprocessing, or use the GPU after the fork only.'
+            ) from error
         raise RuntimeError(
             f"CuPy is installed, but no usable GPU was found ({error}). Check that `nvidia-smi` lists a GPU and that its driver is "
             'new enough for this CuPy; use device("cpu") meanwhile.'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from threading import get_ident
 from typing import Any
 
 from gradlib.backend.array import cupy
@@ -83,6 +84,7 @@ class CUDAGraph:
         self._device = -1
         self._capture = _NOTHING  # the random numbers it draws
         self._under_way: tuple[_Recording, contextlib.ExitStack] | None = None
+        self._thread = 0  # that of the capture
         self.warns_if_empty = True
 
     def capture_begin(self, pool: Handle | None = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
@@ -121,7 +123,7 @@ class CUDAGraph:
             entered.callback(end)
             recording = entered.enter_context(_Recording(here, _MODES[capture_error_mode]))
             self._pool, self._device = memory, here.device_index
-            self._under_way = recording, entered.pop_all()
+            self._under_way, self._thread = (recording, entered.pop_all()), get_ident()
 
     def capture_end(self) -> None:
         """End the capture on the current stream. From now on the graph can be replayed.
@@ -144,10 +146,14 @@ class CUDAGraph:
             )  # fmt: skip
 
     def _leave(self) -> None:
-        """Leave the contexts of the capture that is under way, if one is, which end it if nothing else has."""
+        """Leave the contexts of the capture that is under way, if one is, which end it if nothing else has.
+
+        They are of the thread that entered them: another one, which may be collecting garbage, only forgets them.
+        """
         if self._under_way is not None:
             entered, self._under_way = self._under_way[1], None
-            entered.close()
+            if self._thread == get_ident():
+                entered.close()
 
     def register_generator_state(self, generator: Generator) -> None:
         """Accepted, as in torch: a graph finds out by itself from which generators it draws."""

@@ -13,6 +13,7 @@ import pytest
 
 import gradlib
 from gradlib import cuda
+from gradlib.backend import capture as backend_capture
 from gradlib.backend.capture import capturing
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, skip_module_without_cuda, two_devices
@@ -415,6 +416,35 @@ def test_what_needs_a_deeper_stack_is_captured_too() -> None:
     g.replay()
     assert gradlib.equal(x.grad, expected)
     assert not any(other.any() for other in others)
+
+
+def test_a_capture_that_another_thread_drops_is_left_to_its_own() -> None:
+    """As by garbage collection: what was entered on one thread is not left on another, which may capture itself."""
+    x, kept, done = gradlib.ones(3, device="cuda"), [], threading.Event()
+
+    def begin() -> None:
+        with cuda.stream(cuda.Stream()):
+            kept.append(cuda.CUDAGraph())
+            kept[0].capture_begin(capture_error_mode="relaxed")
+            done.wait(10)
+            cuda.current_stream().cupy_stream.end_capture()
+            backend_capture.end()
+
+    thread, mine = threading.Thread(target=begin), cuda.CUDAGraph()
+    x + 1
+    cuda.synchronize()
+    thread.start()
+    while not kept or kept[0]._under_way is None:
+        pass
+    with cuda.stream(cuda.Stream()):
+        mine.capture_begin(capture_error_mode="relaxed")
+        kept.pop().reset()
+        y = x + 1
+        mine.capture_end()
+    done.set()
+    thread.join()
+    mine.replay()
+    assert y.tolist() == [2, 2, 2]
 
 
 def test_a_thread_does_not_begin_to_capture_while_another_does() -> None:

@@ -627,6 +627,18 @@ def test_without_it_questions_are_answered_and_work_says_what_is_missing(hide, s
     assert all(says in line for line in lines), lines
 
 
+def test_a_forked_process_is_told_so(monkeypatch):
+    def fail():
+        raise RuntimeError("cudaErrorInitializationError: initialization error")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", fail)
+    with pytest.raises(RuntimeError, match="no usable GPU was found"):
+        cuda.current_device()
+    monkeypatch.setattr("gradlib.backend.device._LOADED_IN", os.getpid() + 1)
+    with pytest.raises(RuntimeError, match='was forked from another one: .*Start processes by "spawn"'):
+        cuda.current_device()
+
+
 def test_seeding_takes_whole_numbers_only():
     with pytest.raises((TypeError, RuntimeError, ValueError)):
         cuda.manual_seed("seven")
