@@ -635,7 +635,7 @@ def test_a_forked_process_is_told_so(monkeypatch):
     with pytest.raises(RuntimeError, match="no usable GPU was found"):
         cuda.current_device()
     monkeypatch.setattr("gradlib.backend.device._LOADED_IN", os.getpid() + 1)
-    with pytest.raises(RuntimeError, match='was forked from another one: .*Start processes by "spawn"'):
+    with pytest.raises(RuntimeError, match=r'was forked from another one: .*Start processes by "spawn"'):
         cuda.current_device()
 
 
