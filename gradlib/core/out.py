@@ -106,7 +106,7 @@ def refuse_transformed(name: str, values: Any) -> None:
             )
         elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in thread_state.interpreters):
             raise NotImplementedError(
-                f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Leave out= away."
+                f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Call it without out=."
             )
 
 

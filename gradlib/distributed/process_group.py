@@ -109,7 +109,7 @@ class ProcessGroup:
     def joined_nccl(self) -> Nccl:
         """NCCL for a message between two ranks. Raises: RuntimeError where the group has not joined it."""
         if self.nccl is None:
-            raise RuntimeError("messages of CUDA tensors need a collective of CUDA tensors before them, at which all ranks join NCCL")
+            raise RuntimeError("before messages of CUDA tensors, call a collective on them, such as all_reduce: there all ranks join NCCL")
         return self.nccl
 
     # ---- carrying out ---------------------------------------------------------------------------------------------------------

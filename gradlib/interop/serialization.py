@@ -312,7 +312,7 @@ def _read_safetensors(data: bytes, name: Any) -> tuple[Arrays, str | None]:
                 raise TypeError(f"{name} holds {key!r} of type {entry['dtype']}; gradlib holds {', '.join(_SAFETENSORS)}")
             arrays[key] = np.frombuffer(entry["data"], _dtype(_SAFETENSORS[entry["dtype"]])).reshape(entry["shape"])
     except (safetensors.SafetensorError, ValueError) as error:
-        raise DamagedFile(f"{name} is no whole safetensors file: {error}") from error
+        raise DamagedFile(f"{name} is not a complete safetensors file: {error}") from error
     if not any(str(key).startswith("gradlib") for key in about):
         return arrays, None
     described = about.get(_DESCRIPTION)
@@ -356,7 +356,7 @@ def _read_npz(file: IO[bytes], name: Any) -> tuple[Arrays, str | None]:
     except DamagedFile:
         raise
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, NotImplementedError, OverflowError, struct.error) as error:
-        raise DamagedFile(f"{name} is no whole NPZ file of numbers: {error}") from error
+        raise DamagedFile(f"{name} is not a complete NPZ file of numbers: {error}") from error
     return (arrays if described is None else _as_written(arrays, described)), described
 
 

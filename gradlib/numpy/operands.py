@@ -233,7 +233,7 @@ def written(result: Any, out: Any, name: str) -> Any:
     if not isinstance(out, Tensor):
         raise TypeError(
             f"{name}: out= is {_described(out)}, but the result is a Tensor{' that requires grad' if result.requires_grad else ''} on "
-            f"{result.device}; give a Tensor as out=, or leave it away"
+            f"{result.device}; give a Tensor as out=, or leave it out"
         )
     if tuple(out.shape) != tuple(result.shape):
         raise ValueError(f"{name}: out= has shape {tuple(out.shape)}, the result {tuple(result.shape)}")

@@ -243,7 +243,7 @@ def _is_function(value: Any) -> bool:
     Raises: ValueError for True, by which SciPy knows functions that return their derivative too.
     """
     if value is True:
-        raise ValueError("jac=True is not taken: leave it out for the tape's, or give the derivative as a function of its own")
+        raise ValueError("jac=True is not taken: leave jac out to differentiate by the tape, or pass a function that gives the derivative")
     from scipy.optimize import HessianUpdateStrategy
 
     return callable(value) and not isinstance(value, HessianUpdateStrategy)
