@@ -123,7 +123,7 @@ class Block:
         if text.startswith("%"):
             held = self.registers.get(text)
             if held is None:
-                held = self.registers[text] = np.zeros(self.threads, _REGISTERS[re.match(r"%([a-z]+)", text)[1]])  # type: ignore[index]
+                held = self.registers[text] = np.zeros(self.threads, _kept_as(text))
             size = np.dtype(dtype).itemsize
             if size < held.itemsize:  # the low part, as a store of it takes it
                 held = held.astype(f"u{size}")
@@ -141,7 +141,7 @@ class Block:
         return np.full(self.threads, int(text, 0) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype)
 
     def put(self, text: str, value: np.ndarray, mask: np.ndarray) -> None:
-        kind = _REGISTERS[re.match(r"%([a-z]+)", text)[1]]  # type: ignore[index]
+        kind = _kept_as(text)
         if text not in self.registers:
             self.registers[text] = np.zeros(self.threads, kind)
         if value.itemsize < np.dtype(kind).itemsize:  # a load extends what it reads
@@ -157,6 +157,7 @@ class Block:
 
     # ---- the walk
 
+    @np.errstate(all="ignore")
     def run(self) -> None:
         place, ended, waits = np.zeros(self.threads, int), np.zeros(self.threads, bool), np.zeros(self.threads, bool)
         targets = set(self.labels.values())
@@ -172,19 +173,14 @@ class Block:
             at = int(place[able].min())
             mask = able & (place == at)
             while True:
-                line = self.lines[at]
-                guard = None
-                if line.startswith("@"):
-                    name, line = line[1:].split(maxsplit=1)
-                    guard = self.value(name.lstrip("!"), "pred") ^ name.startswith("!")
-                word, _, rest = line.replace("\t", " ").partition(" ")
-                parts = word.split(".")
+                name, parts, operands = _decoded(self.lines[at])
+                guard = self.value(name.lstrip("!"), "pred") ^ name.startswith("!") if name else None
                 self.counted[parts[0]] += int(mask.sum())
                 self.ran += mask
                 if parts[0] == "bra":
                     taken = mask if guard is None else mask & guard
                     place[mask] = at + 1
-                    place[taken] = self.labels[rest.strip()]
+                    place[taken] = self.labels[operands[0]]
                     break
                 if parts[0] == "ret":
                     ended |= mask if guard is None else mask & guard
@@ -194,7 +190,7 @@ class Block:
                     waits |= mask
                     place[mask] = at
                     break
-                self.execute(parts, _operands(rest), mask if guard is None else mask & guard)
+                self.execute(parts, operands, mask if guard is None else mask & guard)
                 at += 1
                 if at in targets:
                     place[mask] = at
@@ -212,8 +208,7 @@ class Block:
             for i, half in enumerate(_operands(operands[0].strip("{}"))):
                 self.put(half, (whole >> np.uint64(32 * i)).astype(np.uint32), mask)
         else:
-            with np.errstate(all="ignore"):
-                made = _ARITHMETIC[name](self, parts, operands[1:])
+            made = _ARITHMETIC[name](self, parts, operands[1:])
             self.put(operands[0], np.ascontiguousarray(made), mask)
 
     def move(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
@@ -266,10 +261,26 @@ def _passes(threads: np.ndarray, address: np.ndarray, size: int) -> int:
     """
     neighbours = threads // (32 * 4 // max(4, size))
     words = address.astype(np.int64)[:, None] // 4 + np.arange(-(-size // 4))
-    group, word = np.unique(np.stack([np.broadcast_to(neighbours[:, None], words.shape).ravel(), words.ravel()]), axis=1)
+    group, word = divmod(np.unique((neighbours[:, None] << 40) + words), 1 << 40)  # an address is shorter
     held = np.zeros((int(neighbours.max()) + 1, 32), np.int64)
     np.add.at(held, (group, word % 32), 1)
     return int(held.max(axis=1).sum())
+
+
+@cache
+def _decoded(line: str) -> tuple[str, list[str], list[str]]:
+    """An instruction: its guard or "", the parts of its name, its operands."""
+    guard, _, line = line[1:].partition(" ") if line.startswith("@") else ("", "", line)
+    word, _, rest = line.replace("\t", " ").strip().partition(" ")
+    return guard, word.split("."), _operands(rest)
+
+
+@cache
+def _kept_as(register: str) -> Any:
+    """The dtype in which a register is kept."""
+    found = re.match(r"%([a-z]+)", register)
+    assert found is not None
+    return _REGISTERS[found[1]]
 
 
 def _operands(text: str) -> list[str]:
