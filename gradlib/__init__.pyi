@@ -486,7 +486,7 @@ def arctanh_(input: Tensor) -> Tensor:
 
 @overload
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
+    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as the largest.
 
     Args:
         input: any shape, real dtype.
@@ -502,7 +502,7 @@ def argmax(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False, 
 
 @overload
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
+    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as the smallest.
 
     Args:
         input: any shape, real dtype.
@@ -721,7 +721,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1,
     """
 
 def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
+    """1 with the probability that each element gives (or with probability p everywhere), else 0; in the input's dtype.
 
     Args:
         input: any shape; the chance of a 1 for each element, between 0 and 1.
@@ -747,7 +747,7 @@ def bitwise_and(input: Tensor, other: _Operand, *, out: Tensor | None = None) ->
     """
 
 def bitwise_left_shift(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element's bits moved up by other places.
+    """Each element's bits shifted left by ``other`` places.
 
     Args:
         input: integer.
@@ -781,7 +781,7 @@ def bitwise_or(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> 
     """
 
 def bitwise_right_shift(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element's bits moved down by other places; the sign stays.
+    """Each element's bits shifted right by ``other`` places; the sign stays.
 
     Args:
         input: integer.
@@ -856,7 +856,7 @@ def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """
 
 def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
-    """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
+    """The number of the interval into which each value falls, between boundaries (a vector in ascending order).
 
     Args:
         input: any shape, or a number.
@@ -937,7 +937,7 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
 def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or the bound that it passes; the gradient passes inside the closed interval.
+    """Each element limited to the interval from min to max; the gradient passes inside the closed interval.
 
     Args:
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
@@ -982,7 +982,7 @@ def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:
     """``clamp_min`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or the bound that it passes; the gradient passes inside the closed interval.
+    """Each element limited to the interval from min to max; the gradient passes inside the closed interval.
 
     Args:
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
@@ -1407,7 +1407,7 @@ def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """
 
 def empty(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-    """A tensor of whatever the memory held before.
+    """A tensor whose memory is not initialised.
 
     Args:
         size: the shape, as numbers or as a tuple.
@@ -1654,7 +1654,7 @@ def fmin(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor
     """
 
 def fmod(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The remainder of division rounded to zero, with the sign of input.
+    """The remainder of division rounded towards zero, with the sign of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.
@@ -1737,7 +1737,7 @@ def full_like(input: Tensor, fill_value: _Operand, *, dtype: _DType | None = Non
 
 @overload
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-    """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
+    """``out[i, j] = input[index[i, j], j]`` for dim 0, and likewise for other dims.
 
     Args:
         input: the tensor to read.
@@ -1850,7 +1850,7 @@ def imag(input: Tensor) -> Tensor:
 
 @overload
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-    """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
+    """``input[index[i]] += alpha * source[i]`` for dim 0, and likewise for other dims; repeated indices all count.
 
     Args:
         input: the tensor to add to.
@@ -1869,7 +1869,7 @@ def index_add(input: Tensor, *, axis: _int, index: Tensor, source: Tensor, alpha
 
 @overload
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input[index[i]] = source[i]`` for dim 0, and alike for others.
+    """``input[index[i]] = source[i]`` for dim 0, and likewise for other dims.
 
     Args:
         input: the tensor to write.
@@ -1902,7 +1902,7 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
 def index_fill(input: Tensor, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
 def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
-    """``input[indices] = values``, or ``+=`` where repeats all count.
+    """``input[indices] = values``, or ``+=``, in which repeated indices all count.
 
     Args:
         input: the tensor to write.
@@ -1938,7 +1938,7 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
 def index_select(input: Tensor, *, axis: _int, index: Tensor, out: Tensor | None = None) -> Tensor: ...
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
+    """The sum of the products of elements over the last dimension of both; the product where one has no dimensions.
 
     Args:
         input: (..., n).
@@ -2124,7 +2124,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Kronecker's product: a copy of other, times that element, in the place of each element of input.
+    """Kronecker's product: each element of input replaced by a copy of other times that element.
 
     Args:
         input, other: the one of lower rank gets dimensions of size 1 in front.
@@ -2421,7 +2421,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor |
     """
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
+    """The elements where mask (bool, broadcast with input) holds, as a vector. On a CUDA device the host waits for their number.
 
     Args:
         input: any shape and dtype.
@@ -2515,7 +2515,7 @@ def mean(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, d
 
 @overload
 def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The middle element (the lower of two) of all, or along ``dim``; NaN where there is one.
+    """The middle element (the lower of two) of all, or along ``dim``; NaN where any element is NaN.
 
     Args:
         input: any shape, integer or real float dtype.
@@ -2771,7 +2771,7 @@ def negative_(input: Tensor) -> Tensor:
     """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def nextafter(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The next number that the dtype has, from one towards another; itself where they are equal.
+    """The next number of the dtype after each element of input, towards other; other where they are equal.
 
     Args:
         input, other: float tensors that broadcast together.
@@ -3278,7 +3278,7 @@ def scalar_tensor(s: _Number, *, dtype: _DType | None = None, device: _Device | 
 
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
-    """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
+    """``input[index[i, j], j] = src[i, j]`` for dim 0, and likewise for other dims.
 
     Where a place is named several times, which of its values stays is not defined.
 
@@ -3297,7 +3297,7 @@ def scatter(input: Tensor, *, axis: _int, index: Tensor, src: Tensor | _Number |
 
 @overload
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
+    """``input[index[i, j], j] += src[i, j]`` for dim 0, and likewise for other dims; repeated indices all count.
 
     Args:
         input: the tensor to add to.
@@ -3713,7 +3713,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @overload
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
+    """``gather`` whose input and indices broadcast, for results of ``argsort`` and ``argmax``; without ``dim``, ``take``.
 
     Args:
         input: any shape and dtype.
@@ -3790,7 +3790,7 @@ def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Ten
 def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2, *, out: Tensor | None = None) -> Tensor:
-    """The sum over some dimensions of both tensors of the products of their elements.
+    """The sum of the products of elements over some dimensions of both tensors.
 
     Args:
         a, b: of one dtype.

@@ -113,7 +113,7 @@ def fftshift(input: Tensor, *, axis: _Dims | None = None) -> Tensor: ...
 
 @overload
 def hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The spectrum, which is real, of a signal of which the first half is given; the second is its conjugate mirrored.
+    """The real spectrum of a signal whose first half is given; its second half is the first one mirrored and conjugated.
 
     Args:
         input: any shape.
@@ -143,7 +143,7 @@ def hfft2(input: Tensor, s: _Dims | None = None, *, axis: _Dims = ..., norm: _st
 
 @overload
 def hfftn(input: Tensor, s: _Dims | None = None, dim: _Dims | None = None, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real spectrum of a signal that is its own conjugate mirrored, of which half along the last dimension is given.
+    """The real spectrum of a signal that equals itself mirrored and conjugated, given by its first half along the last dimension.
 
     Args:
         input, s, dim: as in ``irfftn``.
@@ -308,7 +308,7 @@ def irfftn(input: Tensor, s: _Dims | None = None, *, axis: _Dims | None = None, 
 
 @overload
 def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: _str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The first half of the spectrum of real numbers, which says all of it.
+    """The first half of the spectrum of real numbers; the other half follows from it.
 
     Args:
         input: any shape, real.

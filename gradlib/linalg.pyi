@@ -82,7 +82,7 @@ def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -
     """
 
 def eig(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _Eig:
-    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. Of Hermitian ones take ``eigh``.
+    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. For Hermitian matrices use ``eigh``.
 
     Args:
         A: (..., n, n), float or complex.
@@ -114,7 +114,7 @@ def eigh(A: Tensor, UPLO: _str = 'L', *, out: tuple[Tensor, ...] | None = None) 
     """
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of square matrices, complex, in no order. Of Hermitian ones take ``eigvalsh``.
+    """The eigenvalues of square matrices, complex, in no order. For Hermitian matrices use ``eigvalsh``.
 
     Args:
         A: (..., n, n), float or complex.
@@ -252,7 +252,7 @@ def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dim
 def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | Tensor | None = None, rtol: _float | Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
+    """The Moore-Penrose pseudoinverse of matrices, which is the inverse where there is one.
 
     Args:
         A: (..., m, n), float or complex.
@@ -314,7 +314,7 @@ def solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Tensor | None = None
     """
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False, out: Tensor | None = None) -> Tensor:
-    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
+    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not read.
 
     Args:
         A: (..., n, n), float or complex.

@@ -27,7 +27,7 @@ def remainder(input: Any, other: Any) -> Array:
 
 
 def fmod(input: Any, other: Any) -> Array:
-    """The remainder of division rounded to zero, with the sign of input."""
+    """The remainder of division rounded towards zero, with the sign of input."""
     if not _are_whole(input, other):
         return _small("fmod")(input, other)
     rest = cupy().remainder(input, other)

@@ -182,7 +182,7 @@ class set_grad_enabled(ContextDecorator):
 
 
 class inference_mode(ContextDecorator):
-    """As ``no_grad``, and what is made inside can never join a graph later: a context manager and decorator.
+    """As ``no_grad``, and tensors made inside can never join a graph later: a context manager and decorator.
 
     Args:
         mode: False makes it do nothing.

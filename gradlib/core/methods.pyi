@@ -201,7 +201,7 @@ class Methods:
         """Whether each element of input is at most that of other."""
 
     def __lshift__(self, other: _Operand) -> Tensor:
-        """Each element's bits moved up by other places."""
+        """Each element's bits shifted left by ``other`` places."""
 
     def __lt__(self, other: _Operand) -> Tensor:
         """Whether each element of input is smaller than that of other."""
@@ -260,7 +260,7 @@ class Methods:
         """``bitwise_right_shift`` of another operand and this tensor."""
 
     def __rshift__(self, other: _Operand) -> Tensor:
-        """Each element's bits moved down by other places; the sign stays."""
+        """Each element's bits shifted right by ``other`` places; the sign stays."""
 
     def __rsub__(self, other: _Operand) -> Tensor:
         """other minus input."""
@@ -420,13 +420,13 @@ class Methods:
 
     @overload
     def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that."""
+        """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as the largest."""
     @overload
     def argmax(self, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that."""
+        """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as the smallest."""
     @overload
     def argmin(self, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
@@ -485,7 +485,7 @@ class Methods:
         """``baddbmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype."""
+        """1 with the probability that each element gives (or with probability p everywhere), else 0; in the input's dtype."""
 
     def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
@@ -500,7 +500,7 @@ class Methods:
         """``bitwise_and`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def bitwise_left_shift(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """Each element's bits moved up by other places."""
+        """Each element's bits shifted left by ``other`` places."""
 
     def bitwise_left_shift_(self, other: _Operand) -> Tensor:
         """``bitwise_left_shift`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -518,7 +518,7 @@ class Methods:
         """``bitwise_or`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def bitwise_right_shift(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """Each element's bits moved down by other places; the sign stays."""
+        """Each element's bits shifted right by ``other`` places; the sign stays."""
 
     def bitwise_right_shift_(self, other: _Operand) -> Tensor:
         """``bitwise_right_shift`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -566,7 +566,7 @@ class Methods:
     def chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
+        """Each element limited to the interval from min to max; the gradient passes inside the closed interval."""
 
     def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -584,7 +584,7 @@ class Methods:
         """``clamp_min`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
+        """Each element limited to the interval from min to max; the gradient passes inside the closed interval."""
 
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -800,7 +800,7 @@ class Methods:
         """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
 
     def fmod(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """The remainder of division rounded to zero, with the sign of input."""
+        """The remainder of division rounded towards zero, with the sign of input."""
 
     def fmod_(self, other: _Operand) -> Tensor:
         """``fmod`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -813,7 +813,7 @@ class Methods:
 
     @overload
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-        """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others."""
+        """``out[i, j] = input[index[i, j], j]`` for dim 0, and likewise for other dims."""
     @overload
     def gather(self, *, axis: _int, index: Tensor, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
@@ -861,7 +861,7 @@ class Methods:
 
     @overload
     def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count."""
+        """``input[index[i]] += alpha * source[i]`` for dim 0, and likewise for other dims; repeated indices all count."""
     @overload
     def index_add(self, *, axis: _int, index: Tensor, source: Tensor, alpha: _Number = 1, out: Tensor | None = None) -> Tensor: ...
 
@@ -873,7 +873,7 @@ class Methods:
 
     @overload
     def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """``input[index[i]] = source[i]`` for dim 0, and alike for others."""
+        """``input[index[i]] = source[i]`` for dim 0, and likewise for other dims."""
     @overload
     def index_copy(self, *, axis: _int, index: Tensor, source: Tensor, out: Tensor | None = None) -> Tensor: ...
 
@@ -896,7 +896,7 @@ class Methods:
     def index_fill_(self, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
     def index_put(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
-        """``input[indices] = values``, or ``+=`` where repeats all count."""
+        """``input[indices] = values``, or ``+=``, in which repeated indices all count."""
 
     def index_put_(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
         """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -908,7 +908,7 @@ class Methods:
     def index_select(self, *, axis: _int, index: Tensor, out: Tensor | None = None) -> Tensor: ...
 
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The sum over the last dimension of both of the products of their elements; a product where one has no dimension."""
+        """The sum of the products of elements over the last dimension of both; the product where one has no dimensions."""
 
     def int(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype int32. Source: torch.Tensor.int."""
@@ -935,7 +935,7 @@ class Methods:
         """Whether each element is not a number; for a complex one, whether either part is."""
 
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Kronecker's product: a copy of other, times that element, in the place of each element of input."""
+        """Kronecker's product: each element of input replaced by a copy of other times that element."""
 
     @overload
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
@@ -1067,7 +1067,7 @@ class Methods:
         """``masked_scatter`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device."""
+        """The elements where mask (bool, broadcast with input) holds, as a vector. On a CUDA device the host waits for their number."""
 
     def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
@@ -1096,7 +1096,7 @@ class Methods:
 
     @overload
     def median(self, *, out: Tensor | None = None) -> Tensor:
-        """The middle element (the lower of two) of all, or along ``dim``; NaN where there is one."""
+        """The middle element (the lower of two) of all, or along ``dim``; NaN where any element is NaN."""
     @overload
     def median(self, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _Median: ...
     @overload
@@ -1204,7 +1204,7 @@ class Methods:
         """``zeros`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_zeros."""
 
     def nextafter(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """The next number that the dtype has, from one towards another; itself where they are equal."""
+        """The next number of the dtype after each element of input, towards other; other where they are equal."""
 
     def nextafter_(self, other: _Operand) -> Tensor:
         """``nextafter`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1331,7 +1331,7 @@ class Methods:
 
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
-        """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others."""
+        """``input[index[i, j], j] = src[i, j]`` for dim 0, and likewise for other dims."""
     @overload
     def scatter(self, *, axis: _int, index: Tensor, src: Tensor | _Number | None = None, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1343,7 +1343,7 @@ class Methods:
 
     @overload
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count."""
+        """``input[index[i, j], j] += src[i, j]`` for dim 0, and likewise for other dims; repeated indices all count."""
     @overload
     def scatter_add(self, *, axis: _int, index: Tensor, src: Tensor, out: Tensor | None = None) -> Tensor: ...
 
@@ -1505,7 +1505,7 @@ class Methods:
 
     @overload
     def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``."""
+        """``gather`` whose input and indices broadcast, for results of ``argsort`` and ``argmax``; without ``dim``, ``take``."""
     @overload
     def take_along_dim(self, indices: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 

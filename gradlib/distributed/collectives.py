@@ -329,7 +329,7 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Cut a tensor along its first dimension, send each rank its piece, and put what comes from each together. Nothing is copied.
+    """Cut a tensor along its first dimension, send each rank its piece, and join the pieces that come from each. Nothing is copied.
 
     Args:
         output: what the pieces from all ranks are written into, in the order of the ranks.

@@ -74,7 +74,7 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
     """
 
 def elu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor:
-    """Each element, alpha * (exp(x) - 1) where it is not positive.
+    """Each element where it is positive, alpha * (exp(x) - 1) elsewhere.
 
     Args:
         input: any shape, float.
@@ -99,7 +99,7 @@ def elu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
     """
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, max_norm: _float | None = None, norm_type: _float = 2.0, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
-    """The rows of a table at given places.
+    """The rows of a table at given indices.
 
     Args:
         input: places of dtype int64 or int32, any shape.
@@ -119,7 +119,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, ma
     """
 
 def gelu(input: Tensor, approximate: _str = 'none', *, out: Tensor | None = None) -> Tensor:
-    """Each element times the standard normal distribution function at it.
+    """Each element x times the standard normal distribution function of x.
 
     Args:
         approximate: "none" (needs SciPy on the CPU), or "tanh" for the usual approximation.
@@ -171,7 +171,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor |
     """
 
 def leaky_relu(input: Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> Tensor:
-    """Each element, times negative_slope where it is not positive.
+    """Each element, multiplied by negative_slope where it is not positive.
 
     Args:
         input: any shape, float.

@@ -60,7 +60,7 @@ def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Scale the gradients in place so that their norm together is at most ``max_norm``. The host does not wait.
+    """Scale the gradients in place so that their joint norm is at most ``max_norm``. The host does not wait.
 
     Args:
         parameters: one tensor, or several; those without a gradient are left out.

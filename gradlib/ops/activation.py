@@ -78,7 +78,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 )  # fmt: skip
 @in_single
 def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
-    """Each element, times negative_slope where it is not positive."""
+    """Each element, multiplied by negative_slope where it is not positive."""
     negative_slope = dtypes.fitted(negative_slope, input.dtype)
     if 0 < negative_slope <= 1:  # selecting by an unpredictable mask takes many times as long as a maximum
         return vectorised.leaky(xp, input, negative_slope)
@@ -87,7 +87,7 @@ def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
 
 @composite(method=False)
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """Each element, times negative_slope where it is not positive.
+    """Each element, multiplied by negative_slope where it is not positive.
 
     Args:
         input: any shape, float.
@@ -114,13 +114,13 @@ def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
 )  # fmt: skip
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
-    """Each element, alpha * (exp(x) - 1) where it is not positive."""
+    """Each element where it is positive, alpha * (exp(x) - 1) elsewhere."""
     return vectorised.elu(xp, input, dtypes.fitted(alpha, input.dtype))
 
 
 @composite(method=False)
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """Each element, alpha * (exp(x) - 1) where it is not positive.
+    """Each element where it is positive, alpha * (exp(x) - 1) elsewhere.
 
     Args:
         input: any shape, float.
@@ -171,7 +171,7 @@ def gelu_tanh(xp: Any, input: Any) -> Any:
 
 @composite(method=False)
 def gelu(input: Any, approximate: str = "none") -> Any:
-    """Each element times the standard normal distribution function at it.
+    """Each element x times the standard normal distribution function of x.
 
     Args:
         approximate: "none" (needs SciPy on the CPU), or "tanh" for the usual approximation.

@@ -322,7 +322,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: -(g * trunc_divide(input, other)),
 )  # fmt: skip
 def fmod(xp: Any, input: Any, other: Any) -> Any:
-    """The remainder of division rounded to zero, with the sign of input.
+    """The remainder of division rounded towards zero, with the sign of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.

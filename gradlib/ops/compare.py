@@ -301,7 +301,7 @@ def _shifted(xp: Any, shift: Any, input: Any, other: Any) -> Any:
     device=lambda input, other: _shift_on_device("left_shift")(input, other),
 )  # fmt: skip
 def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved up by other places.
+    """Each element's bits shifted left by ``other`` places.
 
     Args:
         input: integer.
@@ -319,7 +319,7 @@ def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
     device=lambda input, other: _shift_on_device("right_shift")(input, other),
 )  # fmt: skip
 def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved down by other places; the sign stays.
+    """Each element's bits shifted right by ``other`` places; the sign stays.
 
     Args:
         input: integer.

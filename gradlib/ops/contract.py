@@ -273,7 +273,7 @@ def _sublists(args: Sequence[Any]) -> Any:
 
 @composite(method=False)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    """The sum over some dimensions of both tensors of the products of their elements.
+    """The sum of the products of elements over some dimensions of both tensors.
 
     Args:
         a, b: of one dtype.
@@ -321,7 +321,7 @@ def _total_in_its_dtype(x: Any, dims: tuple[int, ...]) -> Any:
 
 @composite
 def inner(input: Any, other: Any) -> Any:
-    """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
+    """The sum of the products of elements over the last dimension of both; the product where one has no dimensions.
 
     Args:
         input: (..., n).
@@ -376,7 +376,7 @@ def _factors(values: list[Any]) -> list[Any]:
     other=lambda g, input, other_shape: _right(g, input, other_shape),
 )  # fmt: skip
 def kron(xp: Namespace, input: Any, other: Any) -> Any:
-    """Kronecker's product: a copy of other, times that element, in the place of each element of input.
+    """Kronecker's product: each element of input replaced by a copy of other times that element.
 
     Args:
         input, other: the one of lower rank gets dimensions of size 1 in front.

@@ -123,7 +123,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 
 @takes_out
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """A tensor of whatever the memory held before.
+    """A tensor whose memory is not initialised.
 
     Args:
         size: the shape, as numbers or as a tuple.

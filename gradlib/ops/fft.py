@@ -211,7 +211,7 @@ def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 
 @composite(method=False)
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The first half of the spectrum of real numbers, which says all of it.
+    """The first half of the spectrum of real numbers; the other half follows from it.
 
     Args:
         input: any shape, real.
@@ -244,7 +244,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 @composite(method=False)
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The spectrum, which is real, of a signal of which the first half is given; the second is its conjugate mirrored.
+    """The real spectrum of a signal whose first half is given; its second half is the first one mirrored and conjugated.
 
     Args:
         input: any shape.
@@ -345,7 +345,7 @@ def irfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str
 
 @composite(method=False)
 def hfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
-    """The real spectrum of a signal that is its own conjugate mirrored, of which half along the last dimension is given.
+    """The real spectrum of a signal that equals itself mirrored and conjugated, given by its first half along the last dimension.
 
     Args:
         input, s, dim: as in ``irfftn``.

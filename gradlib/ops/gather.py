@@ -111,7 +111,7 @@ def without_dimensions(made: Any) -> Any:
 
 @composite
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
+    """``out[i, j] = input[index[i, j], j]`` for dim 0, and likewise for other dims.
 
     Args:
         input: the tensor to read.
@@ -175,7 +175,7 @@ def take(input: Any, index: Any) -> Any:
 
 @composite
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
-    """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
+    """``gather`` whose input and indices broadcast, for results of ``argsort`` and ``argmax``; without ``dim``, ``take``.
 
     Args:
         input: any shape and dtype.
@@ -261,7 +261,7 @@ def values_for(name: str, values: Any, input: Any) -> Any:
 
 @writing
 def index_put(into: bool, input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """``input[indices] = values``, or ``+=`` where repeats all count.
+    """``input[indices] = values``, or ``+=``, in which repeated indices all count.
 
     Args:
         input: the tensor to write.
@@ -286,7 +286,7 @@ def index_put(into: bool, input: Any, indices: Any, values: Any, accumulate: boo
 
 @writing
 def index_add(into: bool, input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
+    """``input[index[i]] += alpha * source[i]`` for dim 0, and likewise for other dims; repeated indices all count.
 
     Args:
         input: the tensor to add to.
@@ -310,7 +310,7 @@ def index_add(into: bool, input: Any, dim: int, index: Any, source: Any, *, alph
 
 @writing
 def index_copy(into: bool, input: Any, dim: int, index: Any, source: Any) -> Any:
-    """``input[index[i]] = source[i]`` for dim 0, and alike for others.
+    """``input[index[i]] = source[i]`` for dim 0, and likewise for other dims.
 
     Args:
         input: the tensor to write.

@@ -89,7 +89,7 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
 
 @composite
 def masked_select(input: Any, mask: Any) -> Any:
-    """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
+    """The elements where mask (bool, broadcast with input) holds, as a vector. On a CUDA device the host waits for their number.
 
     Args:
         input: any shape and dtype.

@@ -355,7 +355,7 @@ def _place_on_device(name: str) -> Any:
 
 @op("none", also=("input",), kernels={"out": _place_on_device("max")})
 def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
+    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as the largest.
 
     Args:
         input: any shape, real dtype.
@@ -371,7 +371,7 @@ def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fa
 
 @op("none", also=("input",), kernels={"out": _place_on_device("min")})
 def argmin(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
+    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as the smallest.
 
     Args:
         input: any shape, real dtype.

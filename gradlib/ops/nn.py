@@ -117,7 +117,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:
-    """The rows of a table at given places.
+    """The rows of a table at given indices.
 
     Args:
         input: places of dtype int64 or int32, any shape.

@@ -339,7 +339,7 @@ def check_std(std: Any) -> None:
 @takes_out
 @draws
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
+    """1 with the probability that each element gives (or with probability p everywhere), else 0; in the input's dtype.
 
     Args:
         input: any shape; the chance of a 1 for each element, between 0 and 1.

@@ -59,7 +59,7 @@ def _cropped(name: str, src: Any, index: Any, kept: bool) -> Any:
 
 @writing
 def scatter_add(into: bool, input: Any, dim: int, index: Any, src: Any) -> Any:
-    """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
+    """``input[index[i, j], j] += src[i, j]`` for dim 0, and likewise for other dims; repeated indices all count.
 
     Args:
         input: the tensor to add to.
@@ -79,7 +79,7 @@ def scatter_add(into: bool, input: Any, dim: int, index: Any, src: Any) -> Any:
 
 @writing
 def scatter(into: bool, input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
-    """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
+    """``input[index[i, j], j] = src[i, j]`` for dim 0, and likewise for other dims.
 
     Where a place is named several times, which of its values stays is not defined.
 

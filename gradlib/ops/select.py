@@ -248,7 +248,7 @@ def _clamp_into(input: Any, min: Any = None, max: Any = None) -> bool:
 
 @composite(inplace=True, device_into=_clamp_into, aliases=("clip",), bare=True)
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
-    """Each element, or the bound that it passes; the gradient passes inside the closed interval.
+    """Each element limited to the interval from min to max; the gradient passes inside the closed interval.
 
     Args:
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.

@@ -57,7 +57,7 @@ def copysign(xp: Namespace, input: Any, other: Any) -> Any:
     other=lambda g: zeros_like(g),
 )  # fmt: skip
 def nextafter(xp: Namespace, input: Any, other: Any) -> Any:
-    """The next number that the dtype has, from one towards another; itself where they are equal.
+    """The next number of the dtype after each element of input, towards other; other where they are equal.
 
     Args:
         input, other: float tensors that broadcast together.

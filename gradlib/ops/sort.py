@@ -282,7 +282,7 @@ def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any
 
 @composite
 def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The middle element (the lower of two) of all, or along ``dim``; NaN where there is one.
+    """The middle element (the lower of two) of all, or along ``dim``; NaN where any element is NaN.
 
     Args:
         input: any shape, integer or real float dtype.
@@ -483,7 +483,7 @@ def searchsorted(
 
 @composite(method=False)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
+    """The number of the interval into which each value falls, between boundaries (a vector in ascending order).
 
     Args:
         input: any shape, or a number.

@@ -13,7 +13,7 @@ from gradlib.optim.optimizer import Closure, Optimizer, evaluated, number, real,
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS for smooth, deterministic losses: curvature from the last gradients makes few steps do.
+    """Limited-memory BFGS for smooth, deterministic losses: few steps, by the curvature that the last gradients show.
 
     All parameters form one vector and one group. One `step` makes up to ``max_iter`` iterations and calls the closure many times.
 

@@ -33,7 +33,7 @@ _NAME = "MotionCost"
 
 
 class MotionCost:
-    """A price on motions, and the sum of such prices: what a planner minimises, beside or instead of `smoothness_cost`.
+    """A cost of motions, or a sum of such costs, that a planner minimises beside `smoothness_cost` or in its place.
 
     Made by `BoundsCost`, `TrackingCost`, `TerminalCost`, `PathLengthCost`, `EnergyCost` and `TimeCost`, and by adding them up. A sum is
     computed in one pass, on a GPU by one launch, together with its gradients by position, velocity, acceleration, jerk and dt. It is
@@ -242,7 +242,7 @@ class EnergyCost(MotionCost):
 
 
 class TimeCost(MotionCost):
-    """A price on the step times, when dt is among the unknowns: their sum, their distance from a nominal one, or bounds on them.
+    """A cost of the step times, when dt is among the unknowns: their sum, their distance from a nominal one, or bounds on them.
 
     The sum over h >= 1 of weight t_h + square (t_h - nominal)^2 + bound_weight e_h^2, e_h being what of t_h is beyond the bounds.
 

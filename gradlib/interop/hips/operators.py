@@ -163,7 +163,7 @@ def value_and_grad(fun: Function, x: Any) -> tuple[Any, Any]:
 
 @of_functions
 def elementwise_grad(fun: Function, x: Any) -> Any:
-    """The derivative of each element of a function that works element by element; of another the sum of each column of its Jacobian.
+    """The derivative of each element of a function that works element by element; for others the sum of each column of the Jacobian.
 
     Args:
         fun: as in ``grad``, with real arrays as its value.
@@ -183,7 +183,7 @@ def elementwise_grad(fun: Function, x: Any) -> Any:
 
 @of_functions
 def deriv(fun: Function, x: Any) -> Any:
-    """The derivative along ones, in forward mode: of a function of a number its derivative, whatever the shape of its value.
+    """The derivative in the direction of ones, in forward mode: the derivative of a function of one number, whatever shape it returns.
 
     Args:
         fun: as in ``make_jvp``.

@@ -165,7 +165,7 @@ def _name(function: Any) -> str:
 
 
 def primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that computes on raw arrays by whatever means, as one step of the derivative. Its rules are given to ``defvjp``.
+    """A function that computes on raw arrays by any means, as one step of the derivative. Its rules are given to ``defvjp``.
 
     Args:
         f_raw: takes arrays, numbers and nests of them, and whatever else; returns such.

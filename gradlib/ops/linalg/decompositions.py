@@ -162,7 +162,7 @@ def eigvals_op(xp: Any, A: Any) -> Any:
 
 @composite(method=False)
 def eig(A: Any) -> Any:
-    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. Of Hermitian ones take ``eigh``.
+    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. For Hermitian matrices use ``eigh``.
 
     Args:
         A: (..., n, n), float or complex.
@@ -181,7 +181,7 @@ def eig(A: Any) -> Any:
 
 @composite(method=False)
 def eigvals(A: Any) -> Any:
-    """The eigenvalues of square matrices, complex, in no order. Of Hermitian ones take ``eigvalsh``.
+    """The eigenvalues of square matrices, complex, in no order. For Hermitian matrices use ``eigvalsh``.
 
     Args:
         A: (..., n, n), float or complex.

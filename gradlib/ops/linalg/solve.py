@@ -133,7 +133,7 @@ def _as_many(name: str, A: Any, a: tuple[int, ...], B: Any, b: tuple[int, ...]) 
 
 @composite(method=False)
 def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
+    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not read.
 
     Args:
         A: (..., n, n), float or complex.
@@ -272,7 +272,7 @@ _TO_INVERT, _SQUARE_TO_INVERT = matrices("pinv"), matrices("pinv", square=True)
 
 @composite(method=False)
 def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
+    """The Moore-Penrose pseudoinverse of matrices, which is the inverse where there is one.
 
     Args:
         A: (..., m, n), float or complex.
