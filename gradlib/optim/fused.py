@@ -137,30 +137,31 @@ class _Rows:
 def _by_kind(values: Sequence[Tensor], states: Sequence[State], step: Step, counted: bool) -> tuple[list[_Rows], list[Tensor]]:
     """Parameters that kernels can step, by dtype and device, and the others. ``counted``: whether their counts are on the device."""
     kinds: dict[tuple[str, int], _Rows] = {}
-    left, library, width = [], device_array(), 2 + len(step.state)
+    left, library = [], device_array()
     names = (*step.state.values(), *(step.counters if counted else ()))
+    width, whole = 2 + len(step.state), 2 + len(names)
     unknown = () if counted else (0,) * len(step.counters)
     for value, state in zip(values, states, strict=True):
-        first = value._array
-        if type(first) is not library:
+        first, places = value._array, []
+        if type(first) is library:
+            dtype, shape, device = first.dtype, first.shape, first.data.device_id
+            for at, item in enumerate((value, value.grad, *map(state.get, names))):
+                if not isinstance(item, Tensor):
+                    break
+                array = item._array
+                if at == width and type(array) is library:
+                    dtype, shape = array.dtype, ()  # of the numbers
+                if type(array) is not library or array.dtype is not dtype or array.shape != shape or not array._c_contiguous:
+                    break
+                if dtype.char not in CTYPES or (data := array.data).device_id != device:
+                    break
+                places.append(data.ptr)
+        if len(places) < whole:
             left.append(value)
             continue
-        dtype, shape, device, places = first.dtype, first.shape, first.data.device_id, []
-        for at, item in enumerate((value, value.grad, *map(state.get, names))):
-            array = item._array if isinstance(item, Tensor) else None
-            if type(array) is not library or array is None or not array._c_contiguous or (data := array.data).device_id != device:
-                break
-            if at == width:
-                dtype, shape = array.dtype, ()  # of the numbers
-            if array.dtype is not dtype or array.shape != shape:
-                break
-            places.append(data.ptr)
-        chars = first.dtype.char + (dtype.char if len(names) > len(step.state) else "")
-        if len(places) < 2 + len(names) or not CTYPES.keys() >= set(chars):
-            left.append(value)
-            continue
-        key = chars, device
-        rows = kinds.get(key) or kinds.setdefault(key, _Rows(first, chars))
+        key = first.dtype.char + (dtype.char if whole > width else ""), device
+        if (rows := kinds.get(key)) is None:
+            rows = kinds[key] = _Rows(first, key[0])
         rows.values.append(value)
         rows.arrays.append(tuple(places[:width]))
         rows.counts.append(unknown or tuple(places[width:]))

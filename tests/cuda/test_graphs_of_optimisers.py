@@ -12,6 +12,7 @@ import pytest
 import gradlib
 from gradlib import cuda, optim
 from gradlib.cuda.driver import node_count
+from gradlib.optim.steps import STEPS
 from tests.device import skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -158,6 +159,24 @@ def test_a_step_of_ten_parameters_is_one_or_two_nodes(kind: Any, options: dict[s
         with cuda.graph(g):
             optimizer.step()
         assert node_count(int(g._graph.graph)) == NODES[kind.__name__]
+
+
+def test_a_graph_steps_more_parameters_than_one_launch_takes() -> None:
+    count = STEPS["adam"].apart.most + 3
+    ours, theirs = ([gradlib.full((2,), k / 8, device="cuda").requires_grad_() for k in range(count)] for _ in range(2))
+    captured, eager = (capturing(optim.Adam, values, lr=0.1) for values in (ours, theirs))
+    for value in (*ours, *theirs):
+        value.grad = value.detach() - 3
+    captured.step()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        captured.step()
+    assert node_count(int(g._graph.graph)) == 4
+    for _ in range(2):
+        g.replay()
+    for _ in range(3):
+        eager.step()
+    assert all(gradlib.equal(x, y) for x, y in zip(ours, theirs, strict=True))
 
 
 def test_a_saved_state_goes_on_on_the_device_and_on_the_host() -> None:
