@@ -85,6 +85,15 @@ extern "C" __global__ void gradlib_{self.name}(Table t, {parameters}unsigned cou
             self._kernels[chars] = Slots([self._table, *rest]), struct.Struct("".join(rest)), functions
         return self._kernels[chars]
 
+    def parts(self, ends: Sequence[int]) -> list[tuple[slice, int, Sequence[int]]]:
+        """The rows of each launch: which, how many elements come before them, and how many they have up to and with each."""
+        starts = range(0, len(ends), self.most)
+        if len(starts) == 1:
+            return [(slice(0, self.most), 0, ends)]
+        before = [ends[start - 1] if start else 0 for start in starts]
+        several = [slice(start, start + self.most) for start in starts]
+        return [(some, base, [end - base for end in ends[some]]) for some, base in zip(several, before, strict=True)]
+
     def launch(self, chars: str, device: int, rows: Sequence[tuple[int, ...]], ends: Sequence[int], *values: float) -> None:
         """Launch it for no more rows than a table has, on the current stream of the device, which is current.
 
@@ -160,9 +169,8 @@ def writer(name: str, arrays: Sequence[Array], *values: Array | float) -> Callab
     def launch() -> None:
         with on_device_of(arrays[0]):
             cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
-            for start in range(0, len(spans), kernel.most):
-                base, some = ends[start - 1] if start else 0, slice(start, start + kernel.most)
-                kernel.launch(dtype.char, device, [(begin,) for begin, _ in spans[some]], [each - base for each in ends[some]], *given)
+            for some, _, sizes in kernel.parts(ends):
+                kernel.launch(dtype.char, device, [(begin,) for begin, _ in spans[some]], sizes, *given)
 
     return launch
 
@@ -216,8 +224,7 @@ def norms(arrays: Sequence[Array], order: float) -> Array | None:
     with on_device_of(arrays[0]):
         cupy().cuda.runtime.setDevice(device)  # as above
         made = kind((pieces,), dtype)
-        for start in range(0, len(rows), kernel.most):
-            base, some = ends[start - 1] if start else 0, slice(start, start + kernel.most)
-            lanes, place = [32 * (end - base) for end in ends[some]], made.data.ptr + base * dtype.itemsize
-            kernel.launch(dtype.char, device, rows[some], lanes, place, order)
+        for some, base, sizes in kernel.parts(ends):
+            lanes = [32 * each for each in sizes]
+            kernel.launch(dtype.char, device, rows[some], lanes, made.data.ptr + base * dtype.itemsize, order)
     return made

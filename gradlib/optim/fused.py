@@ -53,10 +53,9 @@ def step_joined(
     kernel, given = step.joined, [float(found[name]) for name in step.taken]
     with written_all(values):
         cupy().cuda.runtime.setDevice(device)  # so that a thread which has not used it yet can launch by the driver's call
-        for start in range(0, len(values), kernel.most):
-            base, some = ends[start - 1] if start else 0, slice(start, start + kernel.most)
+        for some, base, sizes in kernel.parts(ends):
             places = [x.data.ptr + base * dtype.itemsize for x in arrays]
-            kernel.launch(char, device, pairs[some], [end - base for end in ends[some]], *places, *plan.numbers, *given)
+            kernel.launch(char, device, pairs[some], sizes, *places, *plan.numbers, *given)
     return {**after, **{name: found[name] for name in step.held}}
 
 
@@ -87,14 +86,13 @@ def _launch(rows: _Rows, rate: tuple[float, ...], plan: Plan, known: int) -> Non
     with written_all(rows.values), on_device_of(first):
         cupy().cuda.runtime.setDevice(device)  # as above
         factors = type(first)((len(step.taken) * len(rows.values),), first.dtype) if step.is_counted else None
-        for start in range(0, len(rows.values), kernel.most):
-            some, base = slice(start, start + kernel.most), rows.ends[start - 1] if start else 0
-            table, counts, sizes = rows.arrays[some], rows.counts[some], [end - base for end in rows.ends[some]]
+        for some, _, sizes in kernel.parts(rows.ends):
+            table, counts = rows.arrays[some], rows.counts[some]
             if factors is None:
                 table = [(*row, *count) for row, count in zip(table, counts, strict=True)]
                 kernel.launch(chars, device, table, sizes, *rate, *plan.options, *plan.numbers)
             else:
-                place = factors.data.ptr + len(step.taken) * start * first.dtype.itemsize
+                place = factors.data.ptr + len(step.taken) * some.start * first.dtype.itemsize
                 step.counting.launch(chars, device, counts, range(1, len(table) + 1), place, *rate, known, *plan.options)
                 kernel.launch(chars, device, table, sizes, place, *plan.numbers)
 
