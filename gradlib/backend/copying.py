@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, assign, cupy
 from gradlib.backend.columns import has_columns, joined
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS
+from gradlib.backend.kernel_text import CTYPES, ENTERED, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.vectorised.half import cast_half
 
@@ -24,9 +24,6 @@ _SMALL = 4096  # elements, up to which NumPy stacks a few arrays faster by copyi
 
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 """By size, in what elements are moved, whatever they mean."""
-
-
-_ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
 
 
 def source(itemsize: int) -> str:
@@ -42,14 +39,14 @@ def source(itemsize: int) -> str:
     steps = ", ".join(f"long long {each}_{along}" for each in "xz" for along in ("outer", "middle", "inner"))
     return f"""typedef {WORDS[itemsize]} W;
 extern "C" __global__ void gradlib_join({pointers}, {ends}, W* z, unsigned row, unsigned n) {{
-{_ENTERED}    const unsigned o = i / row, r = i - o * row;
+{ENTERED}    const unsigned o = i / row, r = i - o * row;
     if (r < e0) z[i] = p0[o * e0 + r];
 {others}}}
 extern "C" __global__ void gradlib_fill(W x, W* z, unsigned n) {{
-{_ENTERED}    z[i] = x;
+{ENTERED}    z[i] = x;
 }}
 extern "C" __global__ void gradlib_place(W number, const W* x, W* z, unsigned middle, unsigned inner, {steps}, unsigned n) {{
-{_ENTERED}    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;
+{ENTERED}    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;
     z[o * z_outer + m * z_middle + k * z_inner] = x ? x[o * x_outer + m * x_middle + k * x_inner] : number;
 }}
 """
@@ -229,7 +226,7 @@ def cast_source(char: str) -> str:
     """The kernels ``cast_N`` that make elements of a dtype those of the one whose letter has the number N."""
     kernels = [
         f'extern "C" __global__ void gradlib_cast_{ord(target)}(const {_NAMES[char]}* x, {ctype}* z, unsigned n) {{\n'
-        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i < n) z[i] = ({ctype})x[i];\n}}\n"
+        f"{ENTERED}    z[i] = ({ctype})x[i];\n}}\n"
         for target, ctype in _NAMES.items()
     ]
     return "".join([HEADERS["e"], *kernels])

@@ -14,7 +14,7 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 from gradlib.backend.array import Array, row_major_copy
-from gradlib.backend.kernel_text import CTYPES, EXACT, HEADERS, MOST, THREADS
+from gradlib.backend.kernel_text import CTYPES, ENTERED, EXACT, HEADERS, MOST, THREADS
 from gradlib.backend.launching import kernels
 from gradlib.backend.placing import ADDED, PLACES, WRAPPED, named_of, put, spread_of
 from gradlib.backend.reducing import is_one
@@ -67,9 +67,6 @@ __device__ Pair operator*(Pair a, Pair b) { return Pair(a.x * b.x - a.y * b.y, a
 __device__ Pair operator/(Pair a, Pair b) { return Pair(a.x / b.x, a.y / b.x); }  // by a count
 """
 """A complex number."""
-_HEAD = f"""    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;
-    if (i >= n) return;
-"""
 _OF = {
     "input": """    const unsigned j = i % lines.wide, o = i / lines.wide / (unsigned)lines.adim, mine = lines.count, element = i;
     const long long m = i / lines.wide % (unsigned)lines.adim;
@@ -108,7 +105,7 @@ def source(char: str, places: str) -> str:
         if char in _COMPLEX and name in ("amax", "amin"):
             continue
         texts.append(
-            f'extern "C" __global__ void gradlib_{name}(Lines lines, const E* x, E* z, bool own, unsigned n) {{\n{_HEAD}{_OF["input"]}'
+            f'extern "C" __global__ void gradlib_{name}(Lines lines, const E* x, E* z, bool own, unsigned n) {{\n{ENTERED}{_OF["input"]}'
             f"    T s = self;\n    long long met = 0;\n{_EACH_MET}        if (!met++ && !own) s = {begin};\n        s = {meet};\n    }}\n"
             f"    z[i] = met ? E({made}) : x[i];\n}}\n"
         )
@@ -118,7 +115,7 @@ def source(char: str, places: str) -> str:
             given = "    const T given = T(g[one ? 0 : element]), top = T(out ? out[element] : E(0));\n"
             own = "own ? {0} : met ? T(0) : given" if of == "input" else "{0}"
             texts.append(
-                f'extern "C" __global__ void gradlib_{name}_{of}({operands}) {{\n{_HEAD}{standing}{given}    T s = {begin};\n'
+                f'extern "C" __global__ void gradlib_{name}_{of}({operands}) {{\n{ENTERED}{standing}{given}    T s = {begin};\n'
                 f"    bool met = false;\n{_EACH_MET}        s = {meet};\n        met = true;\n    }}\n"
                 f"    z[i] = E({own.format(made)});\n}}\n"
             )

@@ -29,6 +29,8 @@ NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}
 LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
 """Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
 
+ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
+"""How a kernel begins that has a thread for each of n elements."""
 INFINITE = "__int_as_float(0x7f800000)"
 """Infinity in CUDA, whose compiler knows no macro for it."""
 WARP_SUM = "for (int bits = 16; bits; bits /= 2) {0} += __shfl_xor_sync(0xffffffffu, {0}, bits);"

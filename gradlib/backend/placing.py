@@ -18,7 +18,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.copying import LETTERS, WORDS, packed
-from gradlib.backend.kernel_text import EXACT, MOST, THREADS, spans_of
+from gradlib.backend.kernel_text import ENTERED, EXACT, MOST, THREADS, spans_of
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.where import put_where
 
@@ -49,7 +49,6 @@ def source(char: str) -> str:
 
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
-    head = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
     value = "    const {ctype} value = x ? x[here] : number;\n    "
     moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
     moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
@@ -57,31 +56,43 @@ def source(char: str) -> str:
     for each, ctype in _FOLDED.items():
         bits = WORDS[8 if each in "dl" else 4]
         moved |= {f"{name}_{each}": (ctype, value + _exchanged(bits, made)) for name, made in _FOLDS.items()}
-    parameters = ", ".join(f"long long {each}_{step}" for each in "xpz" for step in ("outer", "step", "inner"))
-    kernels = []
-    for name, (ctype, statement) in moved.items():
-        operands = f"{ctype} number, const {ctype}* x", f"{ctype}* z"
-        if name.startswith("take"):
-            operands = f"{ctype}* x", f"const {ctype}* z"
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}_{char}({operands[0]}, const {EXACT[char]}* places, {operands[1]}, '
-            f"long long adim, unsigned count, unsigned inner, {parameters}, unsigned n) {{\n"
-            f"{head}    const unsigned line = i / inner, j = i % inner, o = line / count, k = line % count;\n"
-            "    const long long here = o * x_outer + k * x_step + j * x_inner;\n"
-            "    const long long indices = places[o * p_outer + k * p_step + j * p_inner];\n"
-            f"    {WRAPPED.format('    ')}    at = o * z_outer + at * z_step + j * z_inner;\n{statement.replace('{ctype}', ctype)}}}\n"
-        )
-    for several in range(1, MOST_ARRAYS + 1) if char == "l" else ():
-        each = "const long long* p{0}, unsigned inner{0}, unsigned count{0}, long long size{0}, long long step{0}"
-        steps = "".join(
-            f"    {{\n        const long long indices = p{k}[i / inner{k} % count{k}], adim = size{k};\n"
-            f"        {WRAPPED.format('        ')}        sum += at * step{k};\n    }}\n"
-            for k in range(several)
-        )
-        parameters = f"{', '.join(map(each.format, range(several)))}, long long* z, unsigned n"
-        head_of_sum = f"{head}    long long sum = 0;\n"
-        kernels.append(f'extern "C" __global__ void gradlib_places_{several}({parameters}) {{\n{head_of_sum}{steps}    z[i] = sum;\n}}\n')
-    return "".join(kernels)
+    texts = [_moving(f"{name}_{char}", ctype, EXACT[char], statement) for name, (ctype, statement) in moved.items()]
+    return "".join(texts + [_places_of(count) for count in range(1, MOST_ARRAYS + 1) if char == "l"])
+
+
+_STEPS = ", ".join(f"long long {each}_{step}" for each in "xpz" for step in ("outer", "step", "inner"))
+
+
+def _moving(name: str, ctype: str, place: str, statement: str) -> str:
+    """A kernel for elements and places of these types, which does something with each value ``x[here]`` and the element ``z[at]``."""
+    x, z = f"{ctype} number, const {ctype}* x", f"{ctype}* z"
+    if name.startswith("take"):
+        x, z = f"{ctype}* x", f"const {ctype}* z"
+    return f"""extern "C" __global__ void gradlib_{name}({x}, const {place}* places, {z}, long long adim, unsigned count, unsigned inner,
+    {_STEPS}, unsigned n) {{
+{ENTERED}    const unsigned line = i / inner, j = i % inner, o = line / count, k = line % count;
+    const long long here = o * x_outer + k * x_step + j * x_inner;
+    const long long indices = places[o * p_outer + k * p_step + j * p_inner];
+    {WRAPPED.format("    ")}    at = o * z_outer + at * z_step + j * z_inner;
+{statement.replace("{ctype}", ctype)}}}
+"""
+
+
+def _places_of(count: int) -> str:
+    """The kernel ``places_N``."""
+    given = ", ".join(
+        f"const long long* p{k}, unsigned inner{k}, unsigned count{k}, long long size{k}, long long step{k}" for k in range(count)
+    )
+    added = "".join(
+        f"    {{\n        const long long indices = p{k}[i / inner{k} % count{k}], adim = size{k};\n"
+        f"        {WRAPPED.format('        ')}        sum += at * step{k};\n    }}\n"
+        for k in range(count)
+    )
+    return f"""extern "C" __global__ void gradlib_places_{count}({given}, long long* z, unsigned n) {{
+{ENTERED}    long long sum = 0;
+{added}    z[i] = sum;
+}}
+"""
 
 
 def _exchanged(bits: str, made: str) -> str:
