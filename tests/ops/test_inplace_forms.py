@@ -131,12 +131,11 @@ def test_a_leaf_that_wants_a_gradient_refuses_it_and_stays_as_it_was(name: str) 
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("name", names())
-def test_help_shows_the_arguments_of_an_in_place_form(name: str) -> None:
-    shown = inspect.signature(getattr(Tensor, f"{name}_")).parameters
-    assert not {"args", "kwargs", "out"} & set(shown)
-    _, args = arguments(name)
-    assert len(shown) > len(args)
+def test_help_shows_the_arguments_of_every_in_place_form() -> None:
+    for name in names():
+        shown = inspect.signature(getattr(Tensor, f"{name}_")).parameters
+        assert not {"args", "kwargs", "out"} & set(shown), name
+        assert len(shown) > len(arguments(name)[1]), name
 
 
 @pytest.mark.host
