@@ -18,11 +18,6 @@ Slot = tuple[Any, int]
 """Memory for the arguments of one launch, and the address of the list of their addresses, as CUDA takes it."""
 
 
-def _width(letter: str) -> int:
-    """The bytes of a number, of which the widest of a structure says where one may begin."""
-    return 0 if letter.isdigit() else struct.calcsize(letter)
-
-
 class Slots:
     """The memory into which the arguments of a kernel are packed.
 
@@ -37,10 +32,13 @@ class Slots:
 
     def __init__(self, formats: Sequence[str]) -> None:
         """``formats``: of each parameter, as ``struct`` writes it; of a structure passed by value all its members."""
-        layout = struct.Struct("".join(formats))
+        self._offsets, whole = [], ""
+        for each in formats:
+            whole += f"0{max(re.sub('[0-9]', '', each), key=struct.calcsize)}"  # a structure begins where its widest member may
+            self._offsets.append(struct.calcsize(whole))
+            whole += each
+        layout = struct.Struct(whole)
         self.pack, self._size = layout.pack_into, layout.size
-        heads = ["".join(formats[:i]) + f"0{max(each, key=_width)}" for i, each in enumerate(formats)]
-        self._offsets = [struct.calcsize(head) for head in heads]
         self.free: list[Slot] = []
 
     def made(self) -> Slot:
@@ -84,27 +82,29 @@ _LETTERS = {
     "float": "f", "double": "d",
 }  # fmt: skip
 _TYPEDEF, _STRUCT = re.compile(r"typedef ([\w ]+) (\w+);"), re.compile(r"struct (\w+) \{([^}]*)")
+_MANY = re.compile(r"\[(\d+)\]")
 
 
 def formats_of(text: str, name: str) -> list[str]:
     """The parameters of the kernel ``gradlib_NAME`` of a CUDA text as ``struct`` packs them, of a structure all of its members.
 
-    Types may be the text's own: a ``typedef``, or a ``struct`` of numbers and pointers, whose functions come behind them.
+    Types may be the text's own: a ``typedef``, or a ``struct`` of numbers, pointers and arrays of them, whose functions come behind them.
     """
     types = {made: ctype for ctype, made in _TYPEDEF.findall(text)}
     members = {made: body.partition("__device__")[0].split(";")[:-1] for made, body in _STRUCT.findall(text)}
 
     def letters(declared: str) -> str:
         """Of one parameter, or of members that have one type."""
-        first, *others = declared.split(",")
-        ctype = first.strip().removeprefix("const ").rpartition(" ")[0]
-        if "*" in first:
-            return "P" * (1 + len(others))
+        names = declared.split(",")
+        ctype = names[0].strip().removeprefix("const ").rpartition(" ")[0]
+        number = sum([int(many[1]) if (many := _MANY.search(each)) else 1 for each in names])
+        if "*" in names[0]:
+            return "P" * number
         if ctype in members:
             return "".join(map(letters, members[ctype]))
         while ctype in types:
             ctype = types[ctype]
-        return _LETTERS[ctype] * (1 + len(others))
+        return _LETTERS[ctype] * number
 
     start = text.index("(", text.index(f" gradlib_{name}(")) + 1
     return [letters(each) for each in text[start : text.index(")", start)].split(",")]

@@ -34,8 +34,6 @@ _ENTERED = {
 """,
 }
 _SIZES = {False: "unsigned count, unsigned inner, unsigned n", True: "Groups lines, Groups elements, unsigned count, unsigned n"}
-SIZES = {False: ("I",) * 3, True: (f"{2 * GROUPS - 1}I",) * 2 + ("I",) * 2}
-"""The last parameters of a kernel, of even lines and of strided ones, as `gradlib.backend.launching.Slots` has them."""
 _PLACE = f"""
 // Dimensions, the last one first: how far apart the elements of each are, and how many it has, which of the first need not be known.
 struct Groups {{ unsigned size[{GROUPS - 1}], apart[{GROUPS}]; }};
@@ -52,7 +50,7 @@ __device__ unsigned place(const Groups& groups, unsigned i) {{
 """
 
 Plan = tuple[tuple[int, ...], int, int, bool, tuple[int, ...]]
-"""A reduction's result: its shape, its size, of how many elements each is made, whether their lines are strided, and what `SIZES` takes."""
+"""A reduction's result: its shape, its size, of how many elements each is made, whether their lines are strided; and what `_SIZES` take."""
 _Dims = list[tuple[int, int]]  # how many elements, and how far apart
 
 

@@ -5,13 +5,12 @@ They serve what those of `gradlib.backend.reducing` serve; half types are comput
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array
-from gradlib.backend.kernel_text import NUMBERS, THREADS, WARP_SUM
-from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan, room_beside, strides_beside
+from gradlib.backend.kernel_text import THREADS, WARP_SUM
+from gradlib.backend.launching import kernels
+from gradlib.backend.line_layout import EACH, of_lines, plan, room_beside, strides_beside
 from gradlib.backend.reducing import is_one
 
 _SIGN = "__device__ T sign(T x) { return T(x > 0) - T(x < 0); }\n"
@@ -88,13 +87,11 @@ _LONGEST_PRODUCT = 1024
 
 def source(char: str, strided: bool) -> str:
     """The kernels for elements of a dtype."""
-    more, kernels = "const E* g, bool one, const void* more, bool every, T power", _KERNELS if strided else _KERNELS | _WHOLE_LINES
-    return of_lines({name: (more, body) for name, body in kernels.items()}, char, strided, _SIGN)
+    more, bodies = "const E* g, bool one, const void* more, bool every, T power", _KERNELS if strided else _KERNELS | _WHOLE_LINES
+    return of_lines({name: (more, body) for name, body in bodies.items()}, char, strided, _SIGN)
 
 
-@cache
-def _kernel(name: str, char: str, strided: bool) -> Kernel:
-    return Kernel((*f"PPP?P?{NUMBERS[char]}", *SIZES[strided]), kernel_of(source, char, strided, name=name))
+_kernel = kernels(source)
 
 
 def slope(

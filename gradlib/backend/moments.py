@@ -6,15 +6,14 @@ and rounded once.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan, plan_of, room_beside, strides_beside
+from gradlib.backend.launching import kernels
+from gradlib.backend.line_layout import EACH, of_lines, plan, plan_of, room_beside, strides_beside
 from gradlib.backend.reducing import is_one
 
 _MEAN = f"""    T mean = 0;
@@ -80,10 +79,6 @@ _ROWS = {
 ``one``: the gradient is one number for all elements. ``root``: whether the root is taken; the root, or null, for the gradient of either.
 ``weight``, ``bias``: numbers for each place in a line, or null.
 """
-_FORMATS = {
-    "variance": "{0}?", "variance_slope": "P?P{0}", "normalised": "PP{0}PP", "normalised_slope": "P?PPP",
-    "normal_products": "P?PP",
-}  # fmt: skip
 
 
 def source(char: str, strided: bool) -> str:
@@ -91,10 +86,7 @@ def source(char: str, strided: bool) -> str:
     return of_lines(_VARIANCES if strided else _VARIANCES | _ROWS, char, strided)
 
 
-@cache
-def _kernel(name: str, char: str, strided: bool = False) -> Kernel:
-    more = _FORMATS[name].format(char if char in WHOLE else "f")
-    return Kernel(("P", "P", *more, *SIZES[strided]), kernel_of(source, char, strided, name=name))
+_kernel = kernels(source)
 
 
 def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bool) -> Array | None:
@@ -158,7 +150,7 @@ def normalised(
     wide = dtype if dtype.char in WHOLE else np.dtype("f")
     out, centre, rstd = made(input.shape, dtype), made(shape, wide), made(shape, wide)
     values = (data.ptr, out.data.ptr, centre.data.ptr, rstd.data.ptr, eps, factors, shifts, *sizes)
-    return (out, centre, rstd) if _kernel("normalised", dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+    return (out, centre, rstd) if _kernel("normalised", dtype.char, False).run(data.device_id, n * 32, THREADS, *values) else None
 
 
 def normalised_slope(g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], weight: Array | None = None) -> Array | None:
@@ -180,4 +172,4 @@ def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims
     _, n, _, _, sizes = planned
     out, data = type(input)(input.shape, input.dtype), input.data
     values = (data.ptr, out.data.ptr, g.data.ptr, one, centre.data.ptr, rstd.data.ptr, *more, *sizes)
-    return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+    return out if _kernel(name, input.dtype.char, False).run(data.device_id, n * 32, THREADS, *values) else None

@@ -6,15 +6,14 @@ Each serves arrays of real floats in any layout of `gradlib.backend.line_layout`
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, cupy, row_major_copy
-from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, INFINITE, THREADS, WARP_SUM, WHOLE
-from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.line_layout import EACH, SIZES, of_lines, plan, plan_of
+from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, INFINITE, THREADS, WARP_SUM
+from gradlib.backend.launching import kernels
+from gradlib.backend.line_layout import EACH, of_lines, plan, plan_of
 from gradlib.backend.lines import MANY, reduced
 
 _FOLDS = {
@@ -105,12 +104,12 @@ def source(char: str, strided: bool) -> str:
     A warp makes one result. Sums and products of half types are made in float32, and divided by a number at the end. The places of extremes
     are written unless ``places`` is null.
     """
-    kernels = {"nonzero": ("", _NONZERO), **{name: ("long long* places", _extreme(sign)) for name, sign in _BETTER.items()}}
+    texts = {"nonzero": ("", _NONZERO), **{name: ("long long* places", _extreme(sign)) for name, sign in _BETTER.items()}}
     if char in CTYPES:
-        kernels |= {name: ("T by", _fold(name)) for name in _FOLDS}
-        kernels |= {name: ("", _exponential(name)) for name in _EXPONENTIALS if not strided or name == "logsumexp"}
-        kernels |= {name: ("long long* places", _extreme(sign, "fabs(T(line[{}]))")) for name, sign in _SIZES.items()}
-    return of_lines(kernels, char, strided)
+        texts |= {name: ("T by", _fold(name)) for name in _FOLDS}
+        texts |= {name: ("", _exponential(name)) for name in _EXPONENTIALS if not strided or name == "logsumexp"}
+        texts |= {name: ("long long* places", _extreme(sign, "fabs(T(line[{}]))")) for name, sign in _SIZES.items()}
+    return of_lines(texts, char, strided)
 
 
 def is_one(g: Any, size: int, like: Array | None = None) -> bool | None:
@@ -125,11 +124,7 @@ def is_one(g: Any, size: int, like: Array | None = None) -> bool | None:
     return False if g._c_contiguous else None if any(g.strides) else True
 
 
-@cache
-def _kernel(name: str, char: str, strided: bool) -> Kernel:
-    computed = char if char in WHOLE else "f"  # of the number by which is divided
-    more = computed if name in _FOLDS else "P" if name in (*_BETTER, *_SIZES) else ""
-    return Kernel(("P", "P", *more, *SIZES[strided]), kernel_of(source, char, strided, name=name))
+_kernel = kernels(source)
 
 
 def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False, power: float | None = None) -> Array | None:
