@@ -149,6 +149,10 @@ def test_one_dimension_of_extremes_is_one_and_no_tuple():
         gradlib.max(x, (0, 1))
     with pytest.raises(IndexError):
         gradlib.sum(x, 2)
+    assert gradlib.sum(x, (1, 0)) == 6
+    for dims in ((True, False), [1, False], (1, -1), (2, 0), (1.0, 0)):  # of which the first equals what was asked before
+        with pytest.raises((TypeError, IndexError, RuntimeError)):
+            gradlib.sum(x, dims)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
