@@ -35,7 +35,8 @@ _ENTERED = {
 }
 _SIZES = {False: "unsigned count, unsigned inner, unsigned n", True: "Groups lines, Groups elements, unsigned count, unsigned n"}
 _PLACE = f"""
-// Dimensions, the last one first: how far apart the elements of each are, and how many it has, which of the first need not be known.
+// Dimensions, the last one first: how many elements each has, 1 where there are fewer dimensions, and how far apart they are. How many the
+// first one has need not be known; how far apart they are stands at the end.
 struct Groups {{ unsigned size[{GROUPS - 1}], apart[{GROUPS}]; }};
 __device__ unsigned place(const Groups& groups, unsigned i) {{
     unsigned made = 0;
