@@ -31,7 +31,14 @@ complex128 = np.dtype(np.complex128)
 _OWN = {d: d for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)}
 """NumPy's own object for each dtype: an array that was pickled has an equal but different one, which ``is`` does not know."""
 
-_default = float32
+
+class _Default:
+    """What ``set_default_dtype`` chooses: the dtype that Python's floats become."""
+
+    dtype = float32
+
+
+default = _Default()
 _COMPLEX_OF: dict[np.dtype, np.dtype] = {float16: complex64, float32: complex64, float64: complex128}
 _REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
 
@@ -78,7 +85,7 @@ def is_complex(dtype: np.dtype) -> bool:
 
 def are_integers(*values: Any) -> bool:
     """Whether all are arrays or numbers of integers."""
-    return all(v.dtype.kind in "iu" if hasattr(v, "dtype") else isinstance(v, int) for v in values)
+    return all([value.dtype.kind in "iu" if hasattr(value, "dtype") else isinstance(value, int) for value in values])  # noqa: C419
 
 
 def is_differentiable(dtype: np.dtype) -> bool:
@@ -94,7 +101,7 @@ def get_default_dtype() -> np.dtype:
         >>> gradlib.get_default_dtype()
         dtype('float32')
     """
-    return _default
+    return default.dtype
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -110,11 +117,10 @@ def set_default_dtype(dtype: Any) -> None:
         dtype('float64')
         >>> gradlib.set_default_dtype(gradlib.float32)
     """
-    global _default
     chosen = as_dtype(dtype)
     if chosen is None or not is_floating_point(chosen):
         raise TypeError(f"only floating-point types are supported as the default type, got {dtype}")
-    _default = chosen
+    default.dtype = chosen
 
 
 def as_dtype(value: Any) -> np.dtype | None:
@@ -224,9 +230,9 @@ def scalar_dtype(value: Any) -> np.dtype:
     if isinstance(value, (int, np.integer)):
         return int64
     if isinstance(value, (float, np.floating)):
-        return _default
+        return default.dtype
     if isinstance(value, (complex, np.complexfloating)):
-        return to_complex(_default)
+        return to_complex(default.dtype)
     raise TypeError(f"expected a number, got {type(value).__name__}")
 
 
@@ -300,7 +306,7 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
         fitting: refuse a number that the dtype does not hold; of half types the caller asks.
     Raises: RuntimeError for a number that does not fit.
     """
-    seen: list[Any] = [to_float, _default]
+    seen: list[Any] = [to_float, default.dtype]
     for value in values:
         dtype = getattr(value, "dtype", None)
         seen += (type(value),) if dtype is None or isinstance(value, np.generic) else (dtype, value.ndim > 0)

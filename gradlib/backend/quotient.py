@@ -35,17 +35,22 @@ def _kernel() -> Any:
 
 
 def _are_complex(x: Any, y: Any) -> bool:
-    """Whether a CuPy array is among two operands, and a complex number."""
-    array = cupy().ndarray
-    if not (isinstance(x, array) or isinstance(y, array)):
-        return False
-    return any(isinstance(each, complex) or getattr(getattr(each, "dtype", None), "kind", "") == "c" for each in (x, y))
+    """Whether one of two operands is complex, of which one is a CuPy array."""
+    for each in (x, y):
+        if isinstance(each, complex) or getattr(getattr(each, "dtype", None), "kind", "") == "c":
+            array = cupy().ndarray
+            return isinstance(x, array) or isinstance(y, array)
+    return False
 
 
 def _quotient(x: Any, y: Any) -> Array:
-    array = cupy().ndarray
-    dtype = np.result_type(*(each.dtype if isinstance(each, array) else each for each in (x, y)))
-    return _kernel()(*(each.astype(dtype, copy=False) if isinstance(each, array) else dtype.type(each) for each in (x, y)))
+    numbers = (np.generic, int, float, complex)
+    a, b = x if isinstance(x, numbers) else x.dtype, y if isinstance(y, numbers) else y.dtype
+    dtype = np.result_type(a, b)
+    return _kernel()(
+        dtype.type(x) if isinstance(x, numbers) else x.astype(dtype, copy=False),
+        dtype.type(y) if isinstance(y, numbers) else y.astype(dtype, copy=False),
+    )
 
 
 def over(x: Any, y: Any) -> Any:
@@ -64,7 +69,9 @@ def over_in_place(x: Any, y: Any) -> Any:
 
 def divide(x: Any, y: Any, *more: Any, **options: Any) -> Array:
     """``cupy.true_divide``."""
-    return _quotient(x, y) if not (more or options) and _are_complex(x, y) else cupy().true_divide(x, y, *more, **options)
+    if more or options or not _are_complex(x, y):
+        return cupy().true_divide(x, y, *more, **options)
+    return _quotient(x, y)
 
 
 def reciprocal(x: Array, *more: Any, **options: Any) -> Array:

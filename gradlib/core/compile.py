@@ -82,12 +82,13 @@ def compile_on_device(op: Op) -> Any:
         "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice,
         "current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream,
     }  # fmt: skip
+    nodes = {"ComplexNode": op.complex_node, "ComplexLasting": op.lasting_complex_node}
     computes = {"_direct": op.value_on_device, "_value": function_on_device(op.value, decorated=True)}
     if "out" in op.kernels:
         computes["_kernel"] = kernel_function(op.kernels["out"])
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
-    return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **computes})
+    return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **nodes, **computes})
 
 
 def value_on_device(op: Op) -> Callable[..., Any]:

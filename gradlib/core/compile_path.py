@@ -148,6 +148,11 @@ def _may_be_complex(op: Op) -> bool:
     return op.complex == "explicit" or not op.rules
 
 
+def _conjugates(op: Op, variant: Variant) -> bool:
+    """Whether the fast path serves complex operands with nodes of their own, as that on a device does; its ``_complex`` tells them."""
+    return variant is ON_DEVICE and bool(op.rules) and op.complex == "holomorphic"
+
+
 def _is_dtype_known(op: Op) -> bool:
     """Whether the result has the common dtype of the operands; of complex operands it may be real."""
     return bool(op.promote) and bool(op.rules) and not _promotes_itself(op) and not _may_be_complex(op)
@@ -163,6 +168,8 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
     made = "Node"
     body = ["_ufunc = _direct"] if op.broadcasts and variant is not ON_DEVICE else []
+    if _conjugates(op, variant) and (loose or op.promote):
+        body.append("_complex = False")
     if [place for place in op.without_tensors if place or loose]:
         made = "_made"
         body.append("_made = Node")
@@ -181,10 +188,12 @@ def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
     dtype = f"a_{first}.dtype"
-    real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
+    real = "" if op.promote or _may_be_complex(op) or _conjugates(op, variant) else f' and {dtype}.kind != "c"'
     elsewhere = [f"if not ({variant.serves(f'a_{first}')}{real}):", f"    {variant.leave(op)}"]
     if variant is ON_DEVICE:
         known = [*elsewhere, f"_dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
+        if _conjugates(op, variant) and not op.promote:
+            known.append(f'_complex = {dtype}.kind == "c"')
     else:
         known = [
             f"_dtype = {first}._float",
@@ -293,7 +302,7 @@ def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) ->
         return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
     if op.promote or _may_be_complex(op):
         return elsewhere
-    return [*elsewhere, f'if {array}.dtype.kind == "c":', leave]
+    return [*elsewhere, f'if {array}.dtype.kind == "c":', "    _complex = True" if _conjugates(op, variant) else leave]
 
 
 def _operands(op: Op) -> str:
@@ -309,10 +318,13 @@ def _promoted(op: Op, variant: Variant) -> list[str]:
     if variant is not ON_DEVICE and _may_be_complex(op):
         lines = [f"[{names}] = _meet([{names}])"]
     else:
-        lines = [f"_met = meet(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
+        meet = "meet_on_device" if variant is ON_DEVICE else "meet"
+        lines = [f"_met = {meet}(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
+    first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
+    if _conjugates(op, variant):
+        lines.append(f'_complex = {first}.dtype.kind == "c"')
     if _promotes_itself(op):
         return lines
-    first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
     again = [f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else []
     return [*(["_float = _dtype"] if again else []), "if _dtype is None:", *(f"    {line}" for line in lines), *again]
 
@@ -344,6 +356,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)
     if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
         made = f"({made} if {_live(op, op.saving)} else Lasting)"
+    if _conjugates(op, variant):
+        made = f"({made} if not _complex else ComplexNode if {made} is Node else ComplexLasting)"
     return [
         "try:",
         f"    if ({unwanted}) or (global_state.no_grad and not thread_state.grad_enabled):",
@@ -480,6 +494,8 @@ def _unless_integer(op: Op) -> list[str]:
     another = "out.dtype is not _dtype and " if not _is_loose(op) and not _promotes_itself(op) else ""
     if len(op.tensors) > 1:  # of which another may have the gradient, as the source of a copy into integers
         another = "out.dtype is not F32 and out.dtype is not F64 and "
+    if _conjugates(op, ON_DEVICE) or op.complex == "explicit":
+        another += 'out.dtype.kind != "c" and '
     return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
 
 

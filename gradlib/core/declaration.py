@@ -68,6 +68,9 @@ class Op:
         differentiable: positions of those that carry gradients.
         promote: how operands meet in dtype, as declared.
         meet: the function on raw operands that brings them to one dtype; None where they stay as they are.
+        meets_by_dtype: whether all that it goes by are dtypes, whether arrays have dimensions, and the types of numbers;
+            meeting_sees_numbers: unless there is a number beside integers or a half type.
+        meetings: what it made of operands on a device so far, by these: see `gradlib.core.meeting`.
         view: whether the result may share the first input's memory.
         device, device_into, kernels, numbers_in_single: as declared.
         on_kernel: whether there is anything in place of ``value`` on CuPy arrays.
@@ -140,6 +143,9 @@ class Op:
         self.value, self.kind, self.rules = value, kind, rules
         self.of_floats: Callable[..., Any] | None = getattr(value, "of_floats", None)
         self.promote, self.meet = promote, meeting(promote)
+        self.meets_by_dtype = isinstance(promote, str) or getattr(promote, "by_dtype", False)
+        self.meeting_sees_numbers = getattr(promote, "sees_numbers", False)
+        self.meetings: dict[tuple[Any, ...], Any] = {}
         self.outputs = outputs or ("out",)
         self.differentiable = differentiable or tuple(range(len(self.outputs)))
         self.view, self.complex, self.jvp, self.numbers_in_single = view, complex, jvp, numbers_in_single

@@ -166,20 +166,13 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
 
 
 def meet(op: Op, values: list[Any]) -> list[Any] | None:
-    """Operands in the dtypes in which an operation runs, for its fast path.
+    """Operands on the host in the dtypes in which an operation runs, for its fast path.
 
     Returns: None where the slow path has more to do: for complex operands, whose nodes are others, and where the result is narrowed.
     """
-    met: list[Any] = []
-    if op.numbers_in_single and (half := dtypes.half_beside_number(values, values)) is not None:
-        if type(values[0]) is np.ndarray or (op.direct is None and not op.on_kernel):
-            return None
-        for value in values:  # on a device the operation's function computes in float32 itself where it is given a number of it
-            if type(value) is not float and type(value) is not int and getattr(value, "dtype", None) is not half:
-                return None
-            met.append(value if hasattr(value, "dtype") else _SINGLE(value))
-        return met
-    met = op.meet(values)  # type: ignore[misc]
+    if op.numbers_in_single and dtypes.half_beside_number(values, values) is not None:
+        return None
+    met: list[Any] = op.meet(values)  # type: ignore[misc]
     is_complex = False
     for value in met:
         dtype = getattr(value, "dtype", None)

@@ -18,6 +18,7 @@ from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.backend.number import beside, doubles, singles
 from gradlib.core import modes
 from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
+from gradlib.core.meeting import meet_on_device
 from gradlib.core.node import Version, check_outputs, freed, stale
 from gradlib.core.saved import output_tensor
 from gradlib.core.tensor import Tensor, as_array
@@ -43,6 +44,7 @@ NAMES = {
     "operate": operate,
     "keywords": keywords,
     "meet": meet,
+    "meet_on_device": meet_on_device,
     "narrowed": narrowed,
     "wrap_several": wrap_several,
     "mark_view": mark_view,

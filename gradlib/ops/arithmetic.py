@@ -18,7 +18,7 @@ from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import as_element, zeros_like
-from gradlib.ops.dtype_rules import in_single, takes
+from gradlib.ops.dtype_rules import by_dtype, in_single, takes
 
 __all__ = ["add", "addcdiv", "addcmul", "div", "floor_divide", "fmod", "lerp", "mul", "remainder", "rsub", "sub", "true_divide"]
 
@@ -32,6 +32,7 @@ def add_op(xp: Any, input: Any, other: Any) -> Any:
     return xp.add(input, other)
 
 
+@by_dtype
 def _subtractable(values: list[Any]) -> list[Any]:
     _refuse_bools(values)
     return promote(values)
@@ -368,6 +369,7 @@ def _on_the_way(values: list[Any]) -> list[Any]:
 
 
 _on_the_way.fits = True  # type: ignore[attr-defined]
+by_dtype(_on_the_way, sees_numbers=True)
 
 
 @op(
@@ -427,6 +429,7 @@ def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     return vectorised.plus(input, _scaled(tensor1 * tensor2, value))
 
 
+@by_dtype
 def _dividable(values: list[Any]) -> list[Any]:
     if dtypes.category(dtypes.result_type(*values[1:])) < 2:
         raise RuntimeError("addcdiv does not divide integers by integers; convert one of them to floats, or use div(rounding_mode=...)")

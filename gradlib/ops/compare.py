@@ -18,7 +18,7 @@ from gradlib.core.op import CompiledOp, composite, inplace_name, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import zeros_like
-from gradlib.ops.dtype_rules import takes
+from gradlib.ops.dtype_rules import by_dtype, takes
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "eq",
@@ -142,6 +142,7 @@ def ge(xp: Any, input: Any, other: Any) -> Any:
 # ---- logic --------------------------------------------------------------------------------------------------------------------
 
 
+@by_dtype
 def _truths(values: list[Any]) -> list[Any]:
     met = []
     for v in values:

@@ -45,7 +45,10 @@ def takes(
             else:
                 return values
         met = promote(values, to_float, fitting)
-        dtype = next(v.dtype for v in met if hasattr(v, "dtype"))
+        for value in met:
+            if hasattr(value, "dtype"):
+                dtype = value.dtype
+                break
         if "bifc"[dtypes.category(dtype)] not in kinds:
             taken = ", ".join(_NAMES[kind] for kind in kinds)
             raise error(f"{name} is not implemented for {dtype.name}, only for {taken} tensors. {advice}".rstrip())
@@ -54,7 +57,15 @@ def takes(
         return met
 
     meet.fits = fitting  # type: ignore[attr-defined]
-    return meet
+    return by_dtype(meet, sees_numbers=fitting)
+
+
+def by_dtype(rule: Callable[[list[Any]], list[Any]], sees_numbers: bool = False) -> Callable[[list[Any]], list[Any]]:
+    """Declare that a promotion rule goes by dtypes alone, which on a device is then asked once; ``sees_numbers``: unless a
+    number is beside integers or a half type.
+    """
+    rule.by_dtype, rule.sees_numbers = True, sees_numbers  # type: ignore[attr-defined]
+    return rule
 
 
 def refuse_beyond(values: list[Any], dtype: np.dtype) -> None:

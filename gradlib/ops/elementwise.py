@@ -13,7 +13,7 @@ from gradlib.backend.array import cupy, is_array, zero_d
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
-from gradlib.ops.dtype_rules import in_single, takes
+from gradlib.ops.dtype_rules import by_dtype, in_single, takes
 from gradlib.ops.select import where_op
 
 __all__ = [
@@ -177,6 +177,7 @@ def rsqrt(xp: Any, input: Any) -> Any:
     return vectorised.reciprocal_root(xp, input)
 
 
+@by_dtype
 def _squarable(values: list[Any]) -> list[Any]:
     return [v.astype(dtypes.int64) if v.dtype.kind == "b" else v for v in values]
 

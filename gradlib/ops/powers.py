@@ -10,11 +10,11 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import is_array
-from gradlib.backend.kernel_text import CTYPES
+from gradlib.backend.kernel_text import CTYPES, EXACT
 from gradlib.core.compile import compile_call, named
 from gradlib.core.op import op, publish
 from gradlib.ops.create import ones_like, zeros_like
-from gradlib.ops.dtype_rules import refuse_beyond, takes
+from gradlib.ops.dtype_rules import by_dtype, refuse_beyond, takes
 from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.select import where_op
 
@@ -67,6 +67,8 @@ def _real_log(number: float) -> float:
 def _powers_meet(values: list[Any]) -> list[Any]:
     if isinstance(values[1], bool) and is_array(values[0]) and values[0].dtype.kind == "b":
         return values
+    if type(values[1]) is int and 0 <= values[1] < 128 and getattr(values[0], "dtype", dtypes.bool_).kind in "iu":  # of every such dtype
+        return [values[0], values[0].dtype.type(values[1])]
     met = _power_kinds(values)
     if isinstance(values[1], int) and met[0].dtype.kind in "iu":
         if values[1] < 0:
@@ -78,20 +80,27 @@ def _powers_meet(values: list[Any]) -> list[Any]:
 
 
 _power_kinds = takes("pow", "ifc")
+by_dtype(_powers_meet, sees_numbers=True)
 
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
     """``pow`` of CuPy arrays, by what there is a kernel for; None where there is none."""
-    if isinstance(exponent, (float, int, np.generic)) and type(exponent) is not bool and input.dtype.char in CTYPES:
-        if exponent in _ROOTS:
-            return pointwise.function(_ROOTS[exponent])(input)
-        if exponent == 3:
-            times = pointwise.function("multiply")
-            return times(times(input, input), input)
-        if exponent == -1:
-            return pointwise.function("divide")(1, input)
-        return pointwise.function("power")(input, exponent)
-    if is_array(input) and is_array(exponent) and {input.dtype.char, exponent.dtype.char}.issubset(CTYPES):
+    if isinstance(exponent, (float, int, np.generic)):
+        if type(exponent) is bool:
+            return None
+        if input.dtype.char in CTYPES:
+            if exponent in _ROOTS:
+                return pointwise.function(_ROOTS[exponent])(input)
+            if exponent == 3:
+                times = pointwise.function("multiply")
+                return times(times(input, input), input)
+            if exponent == -1:
+                return pointwise.function("divide")(1, input)
+            return pointwise.function("power")(input, exponent)
+        if input.dtype.kind == "c":
+            return input**exponent if exponent != 3 else None
+        return pointwise.function("multiply")(input, input) if exponent == 2 and input.dtype.char in EXACT else None
+    if hasattr(input, "dtype") and input.dtype.char in CTYPES and exponent.dtype.char in CTYPES:
         return pointwise.function("power")(input, exponent)
     return None
 
@@ -131,7 +140,7 @@ def _rpow_on_device(input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=lambda values: _powers_meet(values[::-1])[::-1], method=False,
+    "elementwise", promote=by_dtype(lambda values: _powers_meet(values[::-1])[::-1], sees_numbers=True), method=False,
     kernels={"out": _rpow_on_device},
     input=lambda g, input, other: _pow_exponent_slope(g, other, input),
     other=lambda g, input, other: _pow_slope(g, other, input),

@@ -1,0 +1,77 @@
+"""How the operands of an operation meet in one dtype on a device: what the declared rule makes of dtypes is kept, and not asked again."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.declaration import Op
+
+_SINGLE: Any = np.float32
+_WHOLE = (dtypes.int32, dtypes.int64)
+_HELD = 1 << 31
+"""Python's integers of a smaller size are elements of both."""
+
+
+def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
+    """CuPy arrays and numbers in the dtypes in which an operation runs, for its fast path.
+
+    Returns: None where the slow path has more to do: for complex operands of an operation without a complex derivative, and for a half
+        type beside an array of no dimensions of another dtype.
+    """
+    met: list[Any]
+    kinds: tuple[Any, ...] = ()
+    common: Any = False
+    if op.meets_by_dtype:
+        kinds = (dtypes.default.dtype,)
+        for value in values:
+            dtype = getattr(value, "dtype", None)
+            kinds += (type(value) if dtype is None else dtype if value.ndim else dtype.char,)
+        common = op.meetings.get(kinds)
+        if common is True:
+            return values
+        if common is not None and common is not False:
+            met = []
+            for value in values:
+                if type(value) is not float and type(value) is not int:
+                    met.append(value if value.dtype is common else value.astype(common, "C" if 0 in value.strides else "K"))
+                elif common.kind in "fc":
+                    met.append(value)
+                elif -_HELD < value < _HELD:
+                    met.append(common.type(value))
+                else:
+                    break
+            else:
+                return met
+    if op.numbers_in_single and (half := dtypes.half_beside_number(values, values)) is not None:
+        if op.direct is None and not op.on_kernel:
+            return None
+        met = []
+        for value in values:  # the operation's function computes in float32 itself where it is given a number of it
+            if type(value) is not float and type(value) is not int and getattr(value, "dtype", None) is not half:
+                return None
+            met.append(value if hasattr(value, "dtype") else _SINGLE(value))
+        return met
+    met = op.meet(values)  # type: ignore[misc]
+    if op.complex == "none" and op.rules and any(isinstance(v, complex) or getattr(v, "dtype", dtypes.bool_).kind == "c" for v in met):
+        return None
+    if common is None:
+        op.meetings[kinds] = _found(op, values, met)
+    return met
+
+
+def _found(op: Op, values: list[Any], met: list[Any]) -> Any:
+    """What is kept of a meeting: True where all stay as they are, the dtype in which they meet if `meet_on_device` does that; or False."""
+    numbers = [type(value) in (float, int) for value in values]
+    found = {getattr(value, "dtype", None) for value in met if not isinstance(value, (float, int))}
+    common = found.pop() if len(found) == 1 else None
+    if any(numbers) and op.meeting_sees_numbers and not (common is not None and common.itemsize > 2 and common.kind in "fc"):
+        return False
+    if all(map(operator.is_, values, met)):
+        return True
+    if common is None or not all(number or hasattr(value, "dtype") for number, value in zip(numbers, values, strict=True)):
+        return False
+    return common if not any(numbers) or common.kind in "fc" or common in _WHOLE or dtypes.is_bfloat16(common) else False
