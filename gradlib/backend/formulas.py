@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WARP_SUM, WHOLE, spans_of, written
+from gradlib.backend.kernel_text import CTYPES, FEW, HEADERS, MOST, THREADS, WARP_SUM, WHOLE, spans_of, written
 from gradlib.backend.launching import Kernel, compiled, kernel_in
 
 LONGEST = 1 << 14
@@ -92,7 +92,7 @@ def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: 
     def run(*operands: Any, out: Array | None = None) -> Array | None:
         like: Any = None
         dtype: Any = None
-        kinds, alike, given = "", True, []
+        kinds, alike, given, laid = "", True, [], []
         for each in operands:
             if type(each) is ndarray:
                 data = each.data
@@ -106,6 +106,9 @@ def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: 
                     dtype = each.dtype
                     if dtype.char not in CTYPES:
                         return None
+                if not each._c_contiguous and out is None and each.size <= FEW and any(each.strides):
+                    each = each.copy("C")
+                    data = each.data
                 alike = alike and each._c_contiguous and each.shape == like.shape
                 kinds += "v"
                 given.append(data.ptr)
@@ -117,11 +120,12 @@ def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: 
                 given.append(float(each))
             else:
                 return None
+            laid.append(each)
         if dtype is None:
             return None
         if alike:
             shape, n = like.shape, like.size
-        elif (met := _spread(operands, kinds, given)) is not None:
+        elif (met := _spread(laid, kinds, given)) is not None:
             shape, n, given = met
             kinds = kinds.replace("v", "b")
         else:
@@ -140,7 +144,7 @@ def formula(name: str) -> Callable[..., Array | None]:
     return function_for(functools.partial(_kernel, name))
 
 
-def _spread(operands: tuple[Any, ...], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:
+def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:
     """Of operands that broadcast: the shape of the result, its size, and what a kernel is given. One number repeated is no line of them."""
     met = spans_of(*[each.shape for each, kind in zip(operands, kinds, strict=True) if kind == "v"])
     if met is None:

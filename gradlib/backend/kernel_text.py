@@ -14,6 +14,8 @@ import numpy as np
 
 MOST = 1 << 20
 """The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
+FEW = 1 << 16
+"""The most elements of an array that is copied into rows, in C's order, so that a kernel takes it."""
 THREADS = 128
 """The threads of a block."""
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, LARGEST, MOST, NUMBERS, THREADS, WHOLE, held, spans_of
+from gradlib.backend.kernel_text import CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, WHOLE, held, spans_of
 from gradlib.backend.launching import kernels, launcher, refusals
-from gradlib.backend.pointwise_text import COMPARE, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source, source
+from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source, source
 from gradlib.backend.where import where_function
 
 
@@ -49,6 +49,22 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
                 free.append(slot)
                 return result
         return theirs(x)
+
+    theirs = _of_rows(run, theirs) if name in IN_STEPS else theirs
+    return run
+
+
+def _of_rows(small: Callable[..., Array], theirs: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of several launches, before which operands that have gaps, or lie in another order, are copied for ``small``'s one."""
+    kind = cupy().ndarray
+
+    def run(*operands: Any, **options: Any) -> Array:
+        rows, moved = list[Any](), False
+        for each in operands:
+            if type(each) is kind and not each._c_contiguous and each.size <= FEW:
+                each, moved = each.copy("C"), not options
+            rows.append(each)
+        return small(*rows) if moved else theirs(*operands, **options)
 
     return run
 
@@ -153,6 +169,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
         free.append(slot)
         return result
 
+    theirs = _of_rows(run, theirs) if name in IN_STEPS else theirs
     return run
 
 

@@ -39,6 +39,8 @@ TWO = {
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 
+IN_STEPS = frozenset((*OWN, "floor_divide", "left_shift", "remainder", "right_shift"))
+"""What takes several launches where no kernel serves it."""
 COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
 
 _INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"}, {

@@ -67,16 +67,23 @@ def over_in_place(x: Any, y: Any) -> Any:
     return x
 
 
+@cache
+def _theirs(name: str) -> Any:
+    return getattr(cupy(), name)
+
+
 def divide(x: Any, y: Any, *more: Any, **options: Any) -> Array:
     """``cupy.true_divide``."""
-    if more or options or not _are_complex(x, y):
-        return cupy().true_divide(x, y, *more, **options)
-    return _quotient(x, y)
+    if not (more or options):
+        a, b = getattr(x, "dtype", x), getattr(y, "dtype", y)
+        if type(a) is complex or type(b) is complex or getattr(a, "kind", "") == "c" or getattr(b, "kind", "") == "c":
+            return _kernel()(x, y) if a is b else _quotient(x, y)
+    return _theirs("true_divide")(x, y, *more, **options)
 
 
 def reciprocal(x: Array, *more: Any, **options: Any) -> Array:
     """``cupy.reciprocal``."""
-    return _quotient(1, x) if not (more or options) and x.dtype.kind == "c" else cupy().reciprocal(x, *more, **options)
+    return _quotient(1, x) if not (more or options) and x.dtype.kind == "c" else _theirs("reciprocal")(x, *more, **options)
 
 
 OURS: dict[str, Callable[..., Array]] = {"divide": divide, "true_divide": divide, "reciprocal": reciprocal}

@@ -30,7 +30,7 @@ from gradlib.core.compile_path import (
     source_of_observed,
 )
 from gradlib.core.declaration import OPERATIONS, Op
-from gradlib.core.device_rules import by_kernel, function_on_device, kernel_function
+from gradlib.core.device_rules import by_kernel, function_on_device, kernel_function, where_refused
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.written import build, written_when_called
@@ -85,7 +85,8 @@ def compile_on_device(op: Op) -> Any:
     nodes = {"ComplexNode": op.complex_node, "ComplexLasting": op.lasting_complex_node}
     computes = {"_direct": op.value_on_device, "_value": function_on_device(op.value, decorated=True)}
     if "out" in op.kernels:
-        computes["_kernel"] = kernel_function(op.kernels["out"])
+        formula = functools.partial(computes["_value"], prepared())
+        computes |= {"_kernel": kernel_function(op.kernels["out"]), "_refused": where_refused(op.kernels["out"], formula)}
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
     return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **nodes, **computes})

@@ -46,7 +46,7 @@ class Variant:
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
         if self.library == "cupy" and "out" in op.kernels:
-            return f"(_out if (_out := _kernel({arguments})) is not None else _value(cupy, {arguments}))"
+            return f"(_out if (_out := _kernel({arguments})) is not None else _refused({arguments}))"
         known = op.direct is not None or (op.device is not None and self.library == "cupy")
         return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
 

@@ -21,6 +21,7 @@ from gradlib.backend import formulas, quotient
 from gradlib.backend.array import cupy
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.copying import converted
+from gradlib.backend.kernel_text import CTYPES, FEW
 from gradlib.backend.pointwise import into, of_one, of_two
 from gradlib.core.declaration import Op
 from gradlib.core.symbols import in_one_launch
@@ -170,15 +171,43 @@ def kernel_function(kernel: str | Callable[..., Any]) -> Callable[..., Any]:
     return formulas.formula(kernel) if isinstance(kernel, str) else kernel
 
 
+def of_any_layout(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Say of the function of a kernel that nothing it refuses would be served in rows, so that no operand is copied for it."""
+    kernel.of_any_layout = True  # type: ignore[attr-defined]
+    return kernel
+
+
 def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
     """A function that runs a kernel, or a formula for arguments it does not serve. ``kernel``: as an operation's declaration names it."""
-    launched = kernel_function(kernel)
+    launched, refused = kernel_function(kernel), where_refused(kernel, formula)
 
     def run(*args: Any) -> Any:
         made = launched(*args)
-        return formula(*args) if made is None else made
+        return refused(*args) if made is None else made
 
     run.__wrapped__ = formula  # type: ignore[attr-defined]
+    return run
+
+
+def where_refused(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
+    """What computes what a kernel has refused: the kernel, of operands copied into rows where they have gaps or lie in another order; or
+    a formula, if that does not serve them either.
+    """
+    if getattr(kernel, "of_any_layout", False):
+        return formula
+    launched, array = kernel_function(kernel), cupy().ndarray
+
+    def run(*args: Any) -> Any:
+        rows, moved, served = [], False, False
+        for each in args:
+            if type(each) is array:
+                served = served or each.dtype.char in CTYPES  # of which most kernels are
+                if not each._c_contiguous and each.size <= FEW:
+                    each, moved = each.copy("C"), True
+            rows.append(each)
+        made = launched(*rows) if moved and served else None
+        return formula(*args) if made is None else made
+
     return run
 
 

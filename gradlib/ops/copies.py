@@ -21,6 +21,7 @@ from gradlib.backend.array import (
 from gradlib.backend.columns import copied, has_columns, row_major_copied
 from gradlib.backend.copying import fill as fill_with, filled
 from gradlib.backend.limits import check_format
+from gradlib.core.device_rules import of_any_layout
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
@@ -29,8 +30,11 @@ from gradlib.ops.convert import to_copy
 __all__ = ["clone", "fill", "zero_"]
 
 
+@of_any_layout
 def _clone_on_device(input: Any, memory_format: Any) -> Any:
-    return row_major_copy(input) if memory_format is None and input._c_contiguous else None
+    if memory_format is not None:
+        return None
+    return row_major_copy(input) if input._c_contiguous else input.copy("C" if 0 in input.strides else "K")
 
 
 @op("linear", complex="explicit", input=lambda g: g, kernels={"out": _clone_on_device})

@@ -69,9 +69,9 @@ def _extremes(dtype: Any) -> tuple[Any, Any]:
 def _finite_on_device(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     """``nan_to_num`` of CuPy arrays, of complex ones as of their parts."""
     dtype = dtypes.to_real(input.dtype)
-    if dtype.kind in "biu" or not input._c_contiguous:
+    if dtype.kind in "biu":
         return None
-    parts = input if dtype is input.dtype else input.reshape(-1).view(dtype)
+    parts = input if dtype is input.dtype else input.reshape(-1).view(dtype)  # which copies what is not contiguous
     high, low = _extremes(dtype)
     instead = 0.0 if nan is None else nan
     made = formula("nan_to_num")(parts, instead, high if posinf is None else posinf, low if neginf is None else neginf)

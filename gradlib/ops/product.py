@@ -14,6 +14,7 @@ from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.backend.rows import by_rows, makes_rows
 from gradlib.core.compile import named
+from gradlib.core.device_rules import of_any_layout
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
@@ -95,6 +96,7 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     return _turned(rows(input), rows(g)) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
 
 
+@of_any_layout
 def _on_device(input: Any, other: Any) -> Any:
     """``matmul`` of two vectors by one launch; else by the operator of CuPy's arrays, which is quicker than the function but does not know
     every dtype.

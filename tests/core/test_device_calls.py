@@ -252,6 +252,35 @@ def test_backward_on_a_device_is_few_calls(name):
     assert 0 < len(calls) <= (55 if len(leaves) == 1 else 62), calls
 
 
+LAYOUTS: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x: x.softmax(-1), "softmax, first": lambda x: x.softmax(0), "log_softmax": lambda x: x.log_softmax(-1),
+    "logsumexp": lambda x: x.logsumexp(-1), "layer_norm": lambda x: F.layer_norm(x, (4,)), "var": lambda x: x.var(),
+    "norm": lambda x: x.norm(dim=-1), "mean": lambda x: x.mean(-1), "sum": lambda x: x.sum(0), "prod": lambda x: x.prod(),
+    "nansum": lambda x: x.nansum(-1), "amax": lambda x: x.amax(0), "argmax": lambda x: x.argmax(-1), "sort": lambda x: x.sort()[0],
+    "cumsum": lambda x: x.cumsum(0), "median": lambda x: x.median(), "mse_loss": lambda x: F.mse_loss(x, x.flip(0)),
+    "gelu": lambda x: F.gelu(x), "silu": lambda x: F.silu(x), "sigmoid": lambda x: x.sigmoid(), "softplus": lambda x: F.softplus(x),
+    "elu": lambda x: F.elu(x), "erf": lambda x: x.erf(), "clamp": lambda x: x.clamp(0.0, 1.0), "lerp": lambda x: x.lerp(x.flip(0), 0.25),
+    "nan_to_num": lambda x: x.nan_to_num(), "remainder": lambda x: x % 0.3, "sign": lambda x: x.sign(), "clone": lambda x: x.clone(),
+}  # fmt: skip
+
+
+def test_operands_in_another_order_are_copied_for_the_kernel_that_serves_rows():
+    """Few calls, which launch a copy and a kernel; the values are those of rows, and so are the gradients."""
+    x = gradlib.as_tensor(cupy.linspace(-2.0, 2.0, 48, dtype=cupy.float32).reshape(6, 8))
+    for name, case in LAYOUTS.items():
+        for view in (lambda x: x[:, ::2], lambda x: x[:4].t()):
+            spaced, rows = view(x.clone()).detach().requires_grad_(), view(x).contiguous().requires_grad_()
+            assert not spaced.is_contiguous()
+            made, right = case(spaced), case(rows)
+            assert made.tolist() == right.tolist(), name
+            if made.requires_grad:
+                (grad,) = gradlib.autograd.grad(made, spaced, gradlib.ones_like(made))
+                (known,) = gradlib.autograd.grad(right, rows, gradlib.ones_like(right))
+                assert gradlib.allclose(grad, known, rtol=1e-5, atol=1e-6), name
+            calls = python_calls(lambda case=case, spaced=spaced: case(spaced))
+            assert len(calls) <= (36 if name in ("mse_loss", "lerp") else 20), (name, calls)
+
+
 def test_a_recorded_step_on_a_device_is_few_calls():
     u, start = gradlib.ones(4, 32, 7, device="cuda", requires_grad=True), [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
     step_acceleration(u, start, 0.02)

@@ -33,6 +33,7 @@ def found(operation: Any, x: Any, y: Any) -> Any:
     return made.dtype, host(made.to("cpu")).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.nonfinite
 def test_operands_meet_as_on_the_cpu_each_time():
     with np.errstate(all="ignore"):
