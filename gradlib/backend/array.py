@@ -220,13 +220,15 @@ def row_major_copy(array: Array) -> Array:
 def moved(target: Array, values: Any) -> bool:
     """Write an array's values into another of its shape and dtype on the current device, by one copy of memory.
 
-    Returns: whether that was done, which it is not where one of them has gaps, or they overlap.
+    Returns: whether that was done, or nothing was to do: they are the same elements. It is not where one has gaps, or they overlap.
     """
     if type(values) is not type(target) or values.dtype is not target.dtype or values.shape != target.shape:
         return False
-    if not (values._c_contiguous and target._c_contiguous) or values.data.device_id != target.data.device_id:
+    if values.data.device_id != target.data.device_id:
         return False
     distance, length = abs(values.data.ptr - target.data.ptr), target.nbytes
+    if not (values._c_contiguous and target._c_contiguous):
+        return not distance and values.strides == target.strides
     if distance and length:
         if distance < length:
             return False
@@ -242,7 +244,7 @@ def assign(target: Array, key: Any, values: Any) -> None:
     """
     if not isinstance(target, np.ndarray):
         whole = key is ... or not key
-        if whole and (moved(target, values) or (is_array(values) and _is_same_view(target, values))):
+        if whole and moved(target, values):
             return
         values = apart(values, target)
         if not whole:
@@ -266,10 +268,6 @@ def apart(values: Any, target: Array) -> Any:
     """The source of a write to a CuPy array: a copy where the two may overlap."""
     overlap = isinstance(values, type(target)) and sys.modules["cupy"].may_share_memory(values, target)
     return values.copy() if overlap else values
-
-
-def _is_same_view(a: Array, b: Array) -> bool:
-    return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
 
 
 def row_major(array: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, cupy
+from gradlib.backend.array import Array, assign, cupy, moved
 from gradlib.backend.columns import has_columns, joined
 from gradlib.backend.kernel_text import CTYPES, ENTERED, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
@@ -98,6 +98,20 @@ def placed(target: Array, values: Any) -> bool:
     return _placed(target, 0, data.ptr, values.shape, values.strides)
 
 
+def written(target: Array, values: Any) -> bool:
+    """Write an array into a CuPy array of the current device: as ``placed``, or one of its shape and another real dtype."""
+    if type(values) is not type(target):
+        return False
+    if values.dtype is target.dtype:
+        return moved(target, values) or placed(target, values)
+    source, data, n = values.dtype.char, values.data, values.size
+    if values.shape != target.shape or not (values._c_contiguous and target._c_contiguous) or not 0 < n <= MOST:
+        return False
+    if source not in _NAMES or target.dtype.char not in _NAMES or data.mem is target.data.mem or data.device_id != target.data.device_id:
+        return False
+    return _cast(source, target.dtype.char).run(data.device_id, n, THREADS, data.ptr, target.data.ptr, n)
+
+
 def _placed(target: Array, number: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     data, itemsize, char = target.data, target.dtype.itemsize, target.dtype.char
     steps = _steps(target.shape, target.strides, shape, strides, itemsize) if itemsize in WORDS else None
@@ -168,8 +182,11 @@ def concatenated(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
         return xp.concatenate(arrays, axis=axis)
     first = arrays[0]
     if len(arrays) > PARTS:  # for which CuPy's kernel wants a table of addresses from the host, which no graph can capture
-        if sum(x.size for x in arrays) > MOST or any(x.dtype is not first.dtype for x in arrays):
-            return xp.concatenate(arrays, axis=axis)
+        total = 0
+        for x in arrays:
+            total += x.size
+            if total > MOST or x.dtype is not first.dtype:
+                return xp.concatenate(arrays, axis=axis)
         groups = [concatenated(xp, arrays[i : i + PARTS], axis) for i in range(0, len(arrays), PARTS)]
         return concatenated(xp, groups, axis)
     shape = first.shape

@@ -79,7 +79,8 @@ def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
     library = arrays.cupy()
     of_library = {
-        "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice,
+        "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "numpy_number": (np.floating, np.integer),
+        "current_device": library.cuda.runtime.getDevice,
         "current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream,
     }  # fmt: skip
     nodes = {"ComplexNode": op.complex_node, "ComplexLasting": op.lasting_complex_node}

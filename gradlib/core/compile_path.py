@@ -228,8 +228,22 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         f"    a_{name} = {name}",
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, known=True)),
         *([f"    n_{name} = None"] if op.rules else []),
+        *(_numpy_number(op, place, variant) if variant is ON_DEVICE else ()),
         "else:",
         f"    {variant.leave(op)}",
+    ]
+
+
+def _numpy_number(op: Op, place: int, variant: Variant) -> list[str]:
+    """One of NumPy's real numbers counts as Python's does."""
+    name = op.tensors[place]
+    return [
+        "elif issubclass(_kind, numpy_number):",
+        f"    {name} = a_{name} = {name}.item()",
+        f"    if not ({number_taken(op, name, f'type({name})')}):",
+        f"        {variant.leave(op)}",
+        *([f"    n_{name} = None"] if op.rules else []),
+        *(["    _made = Lasting"] if place in op.without_tensors else []),
     ]
 
 

@@ -119,7 +119,8 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         return interpreters[-1].process(op, args)
     given = Operands(op, args, on_device)
     if given.scattered and given.recordable:
-        return slow_path(op, _in_one_place(op, args, given), seq)
+        together = _in_one_place(op, args, given)
+        return op.on_device(*together) if seq is None else slow_path(op, together, seq)
     if interpreters:
         return interpreters[-1].process(op, args)
     if not given.recordable:
@@ -242,8 +243,24 @@ def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, 
                 f"{op.label}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
                 f"(arguments: {shapes}). Move one with .to('{here}')."
             )
-    moved = [x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(x, target) if is_array(x) else x for x in given.inputs]
+    moved = []
+    for x, value in zip(given.inputs, given.values, strict=True):
+        if isinstance(value, np.ndarray):  # of no dimensions, which has what a number has to say unless a gradient goes back to it
+            x = value.item() if _is_number(op, x, given) else x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(value, target)
+        moved.append(x)
     return tuple(op.with_inputs(args, moved))
+
+
+def _is_number(op: Op, x: Any, given: Operands) -> bool:
+    """Whether a tensor without dimensions gives what a number of its value gives: where nothing is recorded of it, and it meets larger ones
+    of its kind.
+    """
+    if type(x) is not Tensor or x._node is not None or not op.meets_by_dtype or op.meeting_sees_numbers or global_state.active:
+        return False
+    for value in given.values:
+        if getattr(value, "ndim", 0) and value.dtype.kind in "fV":
+            return x._array.dtype.kind in "fiu"
+    return False
 
 
 def _place(array: Any) -> str:

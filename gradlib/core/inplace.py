@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of, row_major_copy
-from gradlib.backend.copying import fill
+from gradlib.backend.array import Array, assign, copy, cupy, device_index, moved, namespace, on_current_device, on_device_of, row_major_copy
+from gradlib.backend.copying import fill, placed
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import into
 from gradlib.backend.pointwise_text import ONE, TWO
@@ -131,7 +131,8 @@ def _unrecorded(target: Any, args: Sequence[Any]) -> bool:
                 return False
         elif (type(arg) is not float and type(arg) is not int) or (on_host and array.dtype.itemsize == 2):  # halves: in float32
             return False
-    return not (recording and target._meta is not None and target._meta.view is not None)
+    view = target._meta.view if recording and target._meta is not None else None
+    return view is None or view.base._node is None
 
 
 def is_written_on_device(into: Callable[..., bool], target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -171,11 +172,18 @@ def is_plain_on_device(target: Any, given: Iterable[Any]) -> bool:
 
 def _write_on_device(name: str, array: Array, values: list[Any]) -> None:
     """Apply a function of NumPy's name to a CuPy array and values, and write the result into that array."""
-    on_device: Any = device_function(name, array.dtype.kind)
-    if isinstance(on_device, namespace(array).ufunc):
+    on_device, is_ufunc = _on_device(name, array.dtype.kind)
+    if is_ufunc:
         on_device(array, *values, out=array)
-    else:  # one that is not CuPy's own
+    else:
         assign(array, ..., on_device(array, *values))
+
+
+@functools.cache
+def _on_device(name: str, kind: str) -> tuple[Any, bool]:
+    """The function of that name of CuPy arrays of a kind of dtype, and whether it is CuPy's own, which can write into an array."""
+    function: Any = device_function(name, kind)
+    return function, isinstance(function, cupy().ufunc)
 
 
 def _fits(array: Array, values: list[Any]) -> bool:
@@ -260,7 +268,9 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
             if type(array) is np.ndarray and same and type(values) is np.ndarray:
                 begun = True
                 array[...] = values
-            elif not (same and not isinstance(array, np.ndarray) and on_current_device(array) and moved(array, values)):
+            elif not (
+                same and not isinstance(array, np.ndarray) and on_current_device(array) and (moved(array, values) or placed(array, values))
+            ):
                 check_fits(target, values, name)
                 begun = True
                 with on_device_of(array):

@@ -7,19 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import (
-    Namespace,
-    broadcast_to,
-    copy as array_copy,
-    device_index,
-    is_array,
-    move,
-    moved,
-    on_one_device,
-    row_major_copy,
-)
+from gradlib.backend.array import Namespace, broadcast_to, copy as array_copy, device_index, is_array, move, on_one_device, row_major_copy
 from gradlib.backend.columns import copied, has_columns, row_major_copied
-from gradlib.backend.copying import fill as fill_with, filled
+from gradlib.backend.copying import fill as fill_with, filled, written
 from gradlib.backend.limits import check_format
 from gradlib.core.device_rules import of_any_layout
 from gradlib.core.op import op, publish
@@ -77,7 +67,7 @@ publish(contiguous, "contiguous")
 
 
 @op(
-    "linear", inplace=True, method=False, complex="explicit", device_into=moved,
+    "linear", inplace=True, method=False, complex="explicit", device_into=written,
     input=lambda g: create.zeros_like(g), src=lambda g: g,
 )  # fmt: skip
 def copy(xp: Namespace, input: Any, src: Any) -> Any:
@@ -117,7 +107,8 @@ publish(copy_, "copy_")
 
 
 @op(
-    "linear", inplace=True, method=False, complex="explicit", device_into=filled,
+    "linear", inplace=True, method=False, complex="explicit",
+    device_into=lambda input, value: filled(input, value) if type(value) is not type(input) else not value.ndim and written(input, value),
     input=lambda g: create.zeros_like(g), value=lambda g: g,
 )  # fmt: skip
 def fill(xp: Namespace, input: Any, value: Any) -> Any:

@@ -214,7 +214,7 @@ def array_index(item: Any, like: Array) -> Any:
     """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
     if isinstance(item, Tensor):
         values = item._array
-        alike = type(values) is type(like) and values.dtype is dtypes.int64
+        alike = type(values) is type(like) and (values.dtype is dtypes.int64 or values.dtype is dtypes.bool_)
         if alike and (isinstance(values, np.ndarray) or values.data.device_id == like.data.device_id):  # the common case
             return item
     elif is_array(item):
@@ -228,6 +228,8 @@ def array_index(item: Any, like: Array) -> Any:
         warnings.warn("indexing with dtype uint8 reads it as a mask, as torch does; use bool or int64 instead.", UserWarning, stacklevel=4)
         with on_device_of(values):
             item = values = values.astype(np.bool_)
+    if type(values) is np.ndarray and type(like) is not np.ndarray:
+        return move(values, int(like.data.device_id))
     if not type(values) is type(like) is np.ndarray and device_index(values) != device_index(like):
         if device_index(values) is not None:
             raise IndexError(f"indices are on cuda:{device_index(values)}, the indexed tensor is not; they go to the CPU with .cpu()")
@@ -242,7 +244,7 @@ def _parts(index: Any) -> tuple[Any, ...]:
         return index
     if kind in _BASIC or kind is slice or kind is Tensor or kind is str or not isinstance(index, Sequence):
         return (index,)
-    if len(index) >= _LONG or not any(map(_is_no_number, index)):
+    if len(index) >= _LONG or _WHOLE.issuperset(map(type, index)) or not any(map(_is_no_number, index)):
         return (index,)
     warnings.warn(
         "x[list] is read as x[tuple(list)] where the list holds more than numbers, as in torch, which deprecates it; write x[tuple(list)], "
@@ -253,6 +255,7 @@ def _parts(index: Any) -> tuple[Any, ...]:
     return tuple(index)
 
 
+_WHOLE = frozenset((int, bool))
 _LONG = 32  # NumPy's and torch's heuristic for lists that are meant as one array
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradlib
@@ -39,7 +40,10 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "elu": lambda x, **_: F.elu(x), "leaky_relu": lambda x, **_: F.leaky_relu(x), "logsigmoid": lambda x, **_: F.logsigmoid(x),
     "shift": lambda i, **_: i << i, "a number / x": lambda x, **_: 2.5 / x, "logaddexp": lambda x, y, **_: gradlib.logaddexp(x, y),
     "logical_and": lambda m, **_: m.logical_and(m), "angle, complex": lambda u, **_: u.angle(), "abs, complex": lambda u, **_: u.abs(),
-    "nan_to_num, complex": lambda u, **_: u.nan_to_num(),
+    "nan_to_num, complex": lambda u, **_: u.nan_to_num(), "a number of NumPy's": lambda x, **_: x * np.float64(2.5),
+    "complex": lambda u, **_: u * u, "sin of complex": lambda u, **_: u.sin(), "complex quotient": lambda u, **_: u / u,
+    "half - half": lambda h, **_: h - h, "integers > 2": lambda i, **_: i > 2, "integers ** 2": lambda i, **_: i**2,
+    "x ** y": lambda x, y, **_: x**y, "gelu, turned": lambda a, **_: F.gelu(a), "sigmoid, spaced": lambda f, **_: f.sigmoid(),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -120,6 +124,11 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "sum of a slice": lambda x, **_: x[:, ::2].sum(-1), "var of a transpose": lambda x, **_: x.T.var(0),
     "amax of a transpose": lambda x, **_: x.T.amax(), "max of a slice": lambda part, **_: part.max(-1),
     "softmax of a transpose": lambda x, **_: x.T.softmax(0),
+    "copy_ of halves": lambda z, h, **_: z.copy_(h), "copy_ of a row": lambda z, r, **_: z.copy_(r),
+    "fill_ with a tensor": lambda z, o, **_: z.fill_(o),
+    "x[list]": lambda x, **_: x[[0, 2]], "x[NumPy's]": lambda x, **_: x[np.array([0, 2])],
+    "cat of ten": lambda x, **_: gradlib.cat([x] * 10), "softmax, turned": lambda a, **_: a.softmax(-1),
+    "turned.add_": lambda a, **_: a.add_(1.0), "columns.mul_": lambda f, **_: f.mul_(2.0),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 
@@ -202,7 +211,10 @@ def operands() -> dict[str, Any]:
     x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
     places = gradlib.as_tensor(cupy.asarray([[2, 1], [0, 1], [1, 1], [7, 0]]))
     given = {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1])), "p": places}
+    own = y.clone()
     return given | {
+        "a": own.T,
+        "f": own[:, ::2],
         "w": gradlib.ones(64, 64, device="cuda"),
         "h": y.half(),
         "z": y.clone(),
@@ -221,6 +233,7 @@ def operands() -> dict[str, Any]:
         "n": gradlib.arange(4, device="cuda"),
         "part": x[:, ::2],
         "cube": gradlib.rand(4, 2, 4, device="cuda").requires_grad_(),
+        "o": y[0, 0].clone(),
     }
 
 
