@@ -72,7 +72,7 @@ OBSERVED = Variant("observed", usual="global_state.active == global_state.observ
 PACKING = Variant("packing", usual="global_state.active == global_state.packing", rest="slow_path")
 
 
-ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path")
+ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path_on_device")
 
 
 def source_of(op: Op, variant: Variant) -> str:
@@ -198,13 +198,27 @@ def _entered(op: Op, variant: Variant) -> list[str]:
         known = [
             f"_dtype = {first}._float",
             "if _dtype is None:",
-            *(f"    {line}" for line in elsewhere),
+            *(f"    {line}" for line in (*_to_device(op, variant), *elsewhere)),
             f"    if {dtype} is F32 or {dtype} is F64:",
             f"        _dtype = {first}._float = {dtype}",
         ]
     node = [f"n_{first} = {first}._node"] if op.rules else []
     lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
     return [*lines, *(f"        {line}" for line in (*known, *node))]
+
+
+def _to_device(op: Op, variant: Variant) -> list[str]:
+    """Hand a call whose first operand is a Tensor around a CuPy array to the fast path for these, with nothing between.
+
+    An operator does so for Tensors and Python's numbers: `operate` leaves what it does not know to that operand's own operator.
+    """
+    if variant not in (CALL, OPERATOR):
+        return []
+    first = op.tensors[0]
+    others = [name for name in op.params if name != first] if variant is OPERATOR else []
+    known = [f"(type({name}) is Tensor or type({name}) is float or type({name}) is int)" for name in others]
+    condition = " and ".join([f"not isinstance(a_{first}, ndarray)", *known])
+    return [f"if {condition}:", f"    return op.on_device({', '.join(op.params)})"]
 
 
 def _read(op: Op, place: int, variant: Variant) -> list[str]:

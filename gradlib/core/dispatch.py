@@ -166,6 +166,15 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     return result
 
 
+def slow_path_on_device(op: Op, args: tuple[Any, ...]) -> Any:
+    """``slow_path`` for what the fast path on CuPy arrays does not take; where it fails, a wrong argument is named."""
+    try:
+        return slow_path(op, args)
+    except Exception:
+        refuse_wrong(op.label, op.call, **dict(zip(op.params, args, strict=True)))
+        raise
+
+
 def meet(op: Op, values: list[Any]) -> list[Any] | None:
     """Operands on the host in the dtypes in which an operation runs, for its fast path.
 

@@ -17,7 +17,7 @@ import numpy as np
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.backend.number import beside, doubles, singles
 from gradlib.core import modes
-from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
+from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, slow_path_on_device, wrap_several
 from gradlib.core.meeting import meet_on_device
 from gradlib.core.node import Version, check_outputs, freed, stale
 from gradlib.core.saved import output_tensor
@@ -41,6 +41,7 @@ NAMES = {
     "next_seq": modes.next_seq,
     "dispatch": dispatch,
     "slow_path": slow_path,
+    "slow_path_on_device": slow_path_on_device,
     "operate": operate,
     "keywords": keywords,
     "meet": meet,

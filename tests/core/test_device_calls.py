@@ -253,6 +253,23 @@ def test_an_operation_on_a_device_is_few_calls(name):
     assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls
 
 
+def test_a_tensor_on_a_device_is_handed_to_the_fast_path_there_with_nothing_between():
+    """An operand that is no Tensor and no number of Python's still has its own operator asked."""
+    x = operands()["x"]
+    for case in (lambda: x + x, lambda: -x, lambda: x.exp(), lambda: gradlib.add(x, 1.0)):
+        case()
+        names = python_calls(case)
+        assert not {"dispatch", "operate"}.intersection(names), names
+
+    class Own:
+        def __radd__(self, other: Any) -> str:
+            return "own"
+
+    assert x + Own() == "own"
+    with pytest.raises(TypeError, match="other"):
+        gradlib.add(x, "two")
+
+
 @pytest.mark.parametrize("name", BACKWARD)
 def test_backward_on_a_device_is_few_calls(name):
     """For the operand that leads, and for both where two are recorded."""
