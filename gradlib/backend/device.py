@@ -149,7 +149,7 @@ _CPU = device("cpu")
 def device_of(array: Array) -> device:
     """The device that holds the array."""
     index = device_index(array)
-    return _CPU if index is None else device("cuda", index)
+    return _CPU if index is None else _named("cuda", index)
 
 
 def synchronize() -> None:

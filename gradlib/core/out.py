@@ -11,8 +11,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, namespace, on_device_of
+from gradlib.backend.array import namespace, on_device_of, on_one_device
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.modes import global_state, thread_state, writing
@@ -151,10 +153,11 @@ def _refuse(name: str, out: Any, result: Any) -> None:
         raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
     if result._node is not None:
         raise no_derivative(name)
-    if out._array.shape != result._array.shape and (out._array.size or out._is_view()):
-        raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
-    if not _takes(name, result._array.dtype, out._array.dtype):
-        raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
-    if device_index(out._array) != device_index(result._array):
+    array, made = out._array, result._array
+    if array.shape != made.shape and (array.size or out._is_view()):
+        raise RuntimeError(f"{name}: out= has shape {list(array.shape)}, the result {list(made.shape)}")
+    if array.dtype is not made.dtype and not _takes(name, made.dtype, array.dtype):
+        raise RuntimeError(f"result type {made.dtype} can't be cast to the desired output type {array.dtype}")
+    if not (type(array) is type(made) is np.ndarray or on_one_device(array, made)):
         raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")
     refuse_out(out, name)

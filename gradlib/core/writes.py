@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, is_cupy, on_device_of
+from gradlib.backend.array import Array, assign, is_cupy, moved, on_current_device, on_device_of
 from gradlib.backend.pointwise import into
 from gradlib.backend.several import writer
 from gradlib.core.modes import global_state, thread_state, writing
@@ -197,6 +197,11 @@ def overwrite(target: Target, values: Any, name: str) -> None:
     Raises: what ``refuse_write`` raises, before anything is written.
     """
     refuse_write(target, name)
-    writing(target)
-    with counted(target), on_device_of(target._array):
-        assign(target._array, ..., values)
+    if thread_state.before_write:
+        writing(target)
+    array = target._array
+    if type(array) is not np.ndarray and on_current_device(array) and moved(array, values):
+        target.version.bump()
+        return
+    with counted(target), on_device_of(array):
+        assign(array, ..., values)

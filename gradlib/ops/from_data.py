@@ -179,10 +179,11 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type {type(data).__name__!r}")
     types = _leaf_types(data)
-    if types & {str, bytes}:
-        raise ValueError("too many dimensions 'str': a tensor holds numbers, got strings")
-    if any(issubclass(t, Tensor) for t in types):
-        data = _without_tensors(data)
+    if not types <= _NUMBERS:
+        if types & {str, bytes}:
+            raise ValueError("too many dimensions 'str': a tensor holds numbers, got strings")
+        if any(issubclass(t, Tensor) for t in types):
+            data = _without_tensors(data)
     integers = bool(types) and types <= {bool, int}
     try:
         array = np.array(data, np.uint64 if integers and dtype == np.uint64 else None)

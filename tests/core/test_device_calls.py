@@ -128,6 +128,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "fill_ with a tensor": lambda z, o, **_: z.fill_(o),
     "x[list]": lambda x, **_: x[[0, 2]], "x[NumPy's]": lambda x, **_: x[np.array([0, 2])],
     "cat of ten": lambda x, **_: gradlib.cat([x] * 10), "softmax, turned": lambda a, **_: a.softmax(-1),
+    "exp, out=": lambda y, z, **_: gradlib.exp(y, out=z), "x > 0, out=": lambda y, m, **_: gradlib.gt(y, 0, out=m),
+    "tensor": lambda **_: gradlib.tensor(1.0, device="cuda"), "new_ones": lambda x, **_: x.new_ones(4),
     "turned.add_": lambda a, **_: a.add_(1.0), "columns.mul_": lambda f, **_: f.mul_(2.0),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
