@@ -1,0 +1,135 @@
+"""What each operation of the tables costs the host on a GPU, in Python functions of gradlib's: at most 8 pointwise, 20 otherwise."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import warnings
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from benchmarks.python_calls import calls_from_outside
+from tests.device import skip_module_without_cuda
+from tests.ops.case import as_tensors
+from tests.ops.test_inplace_forms import arguments, names
+from tests.ops.test_table import CASES
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host, pytest.mark.slow]
+
+TABLES = ("activation", "arithmetic", "compare", "complex", "elementwise", "select")
+NOT_POINTWISE = {"allclose", "dropout", "equal", "imag", "real", "where"}
+"""Operations in these tables that are views, draw numbers, choose, or end in one number."""
+EXCEPTIONS: dict[str, tuple[int, str]] = {
+    "*-alpha": (25, "a product with the factor, then the sum"),
+    "lerp-*": (25, "both shapes are stretched, for which there is no kernel: each step of the formula is a launch"),
+    "isclose": (18, "the same"),
+    "allclose": (39, "the same, then whether all are, which the host reads"),
+    "sgn-complex": (15, "an absolute value, a choice and a quotient of complex numbers"),
+    "*fft*": (31, "over several dimensions, or of another length: transforms, pads and conjugates one after the other"),
+    "index_fill": (54, "the value is a tensor that wants a gradient: it is spread over the places"),
+    "index_add-rows": (22, "a product with alpha, then the sum"),
+    "index_select-0-d": (32, "a tensor without dimensions, which is given one"),
+    "index_put-slice": (21, "recorded, with a view of what is written"),
+    "index*": (50, "the places come as arrays of the host, which are read and copied"),
+    "take_along_dim*": (25, "places and tensor are brought to one shape, by a view each"),
+    "masked_select*": (23, "the same of a mask"),
+    "cat-nothing": (21, "a part without elements is left out"),
+    "dstack*": (23, "a view of each part with one more dimension"),
+    "broadcast_tensors": (24, "a view of each tensor"),
+    "unsafe_*": (51, "parts that may be written in place: a view each, with a node of its own"),
+    "*split*": (23, "a view of each part"),
+    "solve*": (67, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
+    "cholesky-upper": (38, "transposed before and after"),
+    "lstsq-wide": (35, "a view of each result"),
+    "eig*": (23, "the host asks whether all is finite, before and after CuPy's decomposition"),
+    "matrix_norm-*": (31, "singular values, then their sum or the largest"),
+    "matrix_power-0": (21, "the identity, chosen for each matrix"),
+    "*_loss-weight": (35, "weights of elements: each step of the formula is a launch"),
+    "cross_entropy-*": (33, "smoothed probabilities, and rows that are more than the kernel takes, step by step"),
+    "addm*": (35, "factors, a product and a sum"),
+    "baddbmm_": (21, "the same"),
+    "einsum-lists": (141, "subscripts in lists are read at each call"),
+    "einsum*": (52, "products and sums one after the other, with views between"),
+    "tensordot-lists": (28, "views in another order before the product"),
+    "inner": (33, "the same"),
+    "multi_dot": (24, "two products"),
+    "cdist*": (25, "batches that broadcast: differences, then their norms"),
+    "euclidean_distance": (26, "distances by products, as of large matrices: each step is a launch"),
+    "*-dims": (37, "dimensions that lie apart are reduced one after the other"),
+    "sum-keepdim": (22, "the same"),
+    "nanmean": (54, "the same, of elements and of how many there are"),
+    "var-correction": (51, "the same, of elements and of squares"),
+    "logsumexp-integers": (25, "they become floats first, and each step is a launch"),
+    "diff-ends": (21, "joined with both ends first"),
+    "where-indices": (24, "a view for each dimension"),
+    "where-complex": (25, "times 1j: one of Python's complex numbers takes the slow path"),
+    "view_as_real": (24, "the same"),
+    "movedim-several": (27, "the order of dimensions is worked out at each call"),
+    "unfold_backward": (25, "windows that overlap are added up one after the other; part of a gradient"),
+    "as_strided_*": (52, "elements that share memory are added up, which is part of a gradient; in place the tensor becomes a view"),
+    "squeeze_": (47, "in place the tensor becomes a view of what it was"),
+    "swap*_": (47, "the same"),
+    "t_": (45, "the same"),
+    "transpose_": (47, "the same"),
+    "unsqueeze_": (48, "the same"),
+    "cumprod_": (21, "computed apart and copied"),
+    "scatter_reduce_": (23, "written at places, with the questions that a write asks before"),
+}
+"""By pattern of the names of rows, the most calls that one of them takes, and why; the first pattern that fits counts."""
+FEWER = 0.7
+"""The part of its number below which an exception costs too little to be one: newer versions of Python count less functions."""
+
+
+def recorded() -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """The rows of the tables, recorded for backward: name, limit and call."""
+    rng = np.random.default_rng(0)
+    pointwise = {case.id for name in TABLES for case in importlib.import_module(f"tests.ops.table_{name}").CASES}
+    for case in CASES:
+        inputs = as_tensors(list(case.inputs(rng)), "float32", "cuda", requires_grad=True)
+        limit = 8 if case.id in pointwise and case.op not in NOT_POINTWISE else 20
+        yield case.id, limit, lambda case=case, inputs=inputs: case.call(*inputs)
+
+
+def in_place() -> Iterator[tuple[str, int, Callable[[], Any]]]:
+    """The in-place forms, of which nothing is recorded."""
+    for name in names():
+        x, args = arguments(name)
+        y, *given = [each.to("cuda") if isinstance(each, gradlib.Tensor) else each for each in (x, *args)]
+        given = [tuple(part.to("cuda") if isinstance(part, gradlib.Tensor) else part for part in each) if type(each) is tuple else each
+                 for each in given]  # fmt: skip
+        yield f"{name}_", 20, lambda name=name, y=y, given=given: getattr(y.clone(), f"{name}_")(*given)
+
+
+def most_calls(case: Callable[[], Any]) -> int:
+    """Of the calls of gradlib in one that has run before, those of the one that takes most."""
+    case()
+    case()
+    return max(map(len, calls_from_outside(case)), default=0)
+
+
+def test_no_operation_takes_more_calls_than_the_limits():
+    dearest, beyond = dict.fromkeys(EXCEPTIONS, 0), []
+    gc.collect()
+    gc.disable()  # which would run what finalizers call in the midst of an operation
+    try:
+        for name, limit, case in (*recorded(), *in_place()):
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                calls = most_calls(case)
+            pattern = next((each for each in EXCEPTIONS if fnmatchcase(name, each)), None)
+            if pattern is not None:
+                dearest[pattern] = max(dearest[pattern], calls)
+                limit = max(limit, EXCEPTIONS[pattern][0])
+            if calls > limit:
+                beyond.append((name, calls))
+    finally:
+        gc.enable()
+    assert not beyond, f"more calls than the limit, or than the exception says: {beyond}"
+    cheaper = {each: found for each, found in dearest.items() if found < FEWER * EXCEPTIONS[each][0]}
+    assert not cheaper, f"exceptions that cost less by now: {cheaper}"
