@@ -117,7 +117,8 @@ def _one(array: Array, recorded: bool) -> Any:
 def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     array = output._array
     given = g._array if isinstance(g, Tensor) else g
-    if type(given) is type(array) is np.ndarray and given.dtype is array.dtype and given.shape == array.shape:
+    alike = type(given) is type(array) and given.dtype is array.dtype and given.shape == array.shape
+    if alike and (type(array) is np.ndarray or given.data.device_id == array.data.device_id):
         return given if not recorded and not global_state.active else _as_recorded(g, given, recorded)
     if given.shape != array.shape:
         raise RuntimeError(

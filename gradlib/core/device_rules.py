@@ -39,6 +39,8 @@ _MARK = "_on_device_"
 _IN_PLACE = {"add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": quotient.over_in_place}
 _NO_ARRAYS = frozenset(("char", "dtype", "itemsize", "kind", "ndim", "shape", "size"))
 """Attributes whose values are numbers and names: operators beside them are Python's."""
+_PLAIN_CALLS = frozenset(("bool", "int", "len", "max", "min", "range", "tuple"))
+"""Functions of Python's that give no array."""
 _PACKAGES = ("gradlib.ops", "gradlib.backend.vectorised")
 
 
@@ -111,9 +113,10 @@ class _Calls(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        if not isinstance(node.op, ast.USub) or isinstance(node.operand, ast.Constant):
+        if not isinstance(node.op, ast.USub) or isinstance(node.operand, ast.Constant) or _is_plain(node.operand):
             return node
-        return ast.copy_location(ast.Call(_named("negative"), [node.operand], []), node)
+        made = ast.copy_location(ast.Call(_named("negative"), [node.operand], []), node)
+        return ast.copy_location(ast.IfExp(_is_an_array(node.operand), made, node), node) if isinstance(node.operand, ast.Name) else made
 
 
 def _call(kind: type, node: ast.AST, left: ast.AST, right: ast.AST) -> Any:
@@ -123,20 +126,27 @@ def _call(kind: type, node: ast.AST, left: ast.AST, right: ast.AST) -> Any:
     names = [each for each in (left, right) if isinstance(each, ast.Name)]
     if len(names) + isinstance(left, ast.Constant) + isinstance(right, ast.Constant) < 2:
         return ast.copy_location(made, node)
-    tests = [ast.Compare(ast.Attribute(each, "__class__", ast.Load()), [ast.Is()], [_named("array")]) for each in names]  # none is numbers'
+    tests: list[Any] = [_is_an_array(each) for each in names]  # none is numbers'
     return ast.copy_location(ast.IfExp(tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests), made, node), node)  # type: ignore[arg-type]
+
+
+def _is_an_array(name: ast.Name) -> ast.Compare:
+    """The test whether a name stands for an array."""
+    return ast.Compare(ast.Attribute(name, "__class__", ast.Load()), [ast.Is()], [_named("array")])
 
 
 def _is_plain(node: ast.AST) -> bool:
     """Whether an operand is seen to be no array."""
     if isinstance(node, ast.Constant):
         return node.value is None or isinstance(node.value, (str, bool))
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return True
     if isinstance(node, ast.Attribute):
         return node.attr in _NO_ARRAYS
     if isinstance(node, ast.BinOp):
         return _is_plain(node.left) or _is_plain(node.right)
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "len"
+        return isinstance(node.func, ast.Name) and node.func.id in _PLAIN_CALLS
     return isinstance(node, ast.Subscript) and _is_plain(node.value)
 
 

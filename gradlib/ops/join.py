@@ -36,9 +36,11 @@ def _is_nothing(shape: tuple[int, ...]) -> bool:
 
 def _parted(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     """The gradient of a concatenation, split into its parts."""
-    sizes = [0 if _is_nothing(shape) else shape[wrap_dim(dim, len(shape))] for shape in shapes]
+    ndim = len(g.shape)
+    at = wrap_dim(dim, ndim)
+    sizes = [shape[at] if len(shape) == ndim else 0 for shape in shapes]  # one of shape (0,), which `_is_nothing`, may have fewer
     parts = split_with_sizes(g, sizes, dim)
-    return [reshape(part, shape) if _is_nothing(shape) else part for part, shape in zip(parts, shapes, strict=True)]
+    return [part if len(shape) == ndim else reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 @op(

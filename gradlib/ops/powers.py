@@ -161,7 +161,7 @@ def _across(g: Any, leg: Any, other: Any) -> Any:
     if (made := vectorised.across(g, leg, other)) is not None:
         return made
     size = hypot(leg, other)
-    size = where_op(size == 0, ones_like(size), size)
+    size = where_op(size == 0, 1, size)
     return g * (leg / size / size)
 
 

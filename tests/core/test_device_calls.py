@@ -43,6 +43,7 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "nan_to_num, complex": lambda u, **_: u.nan_to_num(), "a number of NumPy's": lambda x, **_: x * np.float64(2.5),
     "complex": lambda u, **_: u * u, "sin of complex": lambda u, **_: u.sin(), "complex quotient": lambda u, **_: u / u,
     "half - half": lambda h, **_: h - h, "integers > 2": lambda i, **_: i > 2, "integers ** 2": lambda i, **_: i**2,
+    "atan2": lambda x, y, **_: x.atan2(y),
     "x ** y": lambda x, y, **_: x**y, "gelu, turned": lambda a, **_: F.gelu(a), "sigmoid, spaced": lambda f, **_: f.sigmoid(),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
@@ -200,7 +201,8 @@ BACKWARD: dict[str, Callable[..., Any]] = {
 } | {
     f"{name}, apart": OTHERS[f"{name}, apart"] for name in ("sum", "amax", "std", "norm", "norm 3", "norm inf", "logsumexp")
 } | {
-    name: OTHERS[name] for name in ("cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
+    name: (POINTWISE | OTHERS)[name]
+    for name in ("atan2", "cat, last", "cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
 }  # fmt: skip
 """Of whose backward the calls are those of `autograd.grad` itself, about 38, and few of the rules' own."""
 THEIRS = (
