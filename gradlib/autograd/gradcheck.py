@@ -88,7 +88,7 @@ def gradcheck(
     _check_inputs(given)
     try:
         with enable_grad():
-            check = _Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
+            check = Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
             check.run(check_forward_ad, check_backward_ad)
             check.run_batched(check_batched_forward_grad, check_batched_grad)
     except GradcheckError:
@@ -137,24 +137,35 @@ def gradgradcheck(
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     given = as_tuple(inputs)
-    with enable_grad():
-        if grad_outputs is None:
-            cotangents = _random_cotangents(_differentiable(func(*given)), gen_non_contig_grad_outputs)
-        else:
-            cotangents = as_tuple(grad_outputs)
-
-    def first_derivatives(*args: Any) -> tuple[Tensor, ...]:
-        arguments = args[: len(args) - len(cotangents)]
-        wanted = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
-        outputs = _differentiable(func(*arguments))
-        found = grad(outputs, wanted, args[len(args) - len(cotangents) :], create_graph=True, allow_unused=True)
-        return tuple(d for d in found if d is not None)
-
+    first, arguments = first_derivatives(func, given, None if grad_outputs is None else as_tuple(grad_outputs), gen_non_contig_grad_outputs)
     return gradcheck(
-        first_derivatives, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        first, arguments, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev, check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
+
+
+def first_derivatives(
+    func: Callable[..., Any], inputs: tuple[Any, ...], cotangents: tuple[Any, ...] | None = None, spaced: bool = False
+) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Any, ...]]:
+    """The gradients of a function as a function of its inputs and of cotangents, and arguments of it.
+
+    Args:
+        cotangents: those of its differentiable outputs; None for random ones, which are not contiguous if ``spaced``.
+    """
+    if cotangents is None:
+        with enable_grad():
+            cotangents = _random_cotangents(_differentiable(func(*inputs)), spaced)
+    count = len(cotangents)
+
+    def first(*args: Any) -> tuple[Tensor, ...]:
+        arguments = args[: len(args) - count]
+        wanted = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
+        outputs = _differentiable(func(*arguments))
+        found = grad(outputs, wanted, args[len(args) - count :], create_graph=True, allow_unused=True)
+        return tuple(d for d in found if d is not None)
+
+    return first, (*inputs, *cotangents)
 
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
@@ -200,7 +211,7 @@ def _random_cotangents(outputs: tuple[Tensor, ...], spaced: bool) -> tuple[Tenso
 _ALL_AT_ONCE = "direction: random, over all elements at once (fast_mode)."
 
 
-class _Check:
+class Check:
     """One run of ``gradcheck``: the function, its inputs and outputs, and the tolerances."""
 
     def __init__(
@@ -260,21 +271,28 @@ class _Check:
         analytical = [numerical.analytical_jacobian(output, self.wanted) for output in self.outputs]
         arrays = [o._array for o in self.outputs]
         for i, x in enumerate(self.wanted):
-            estimated = numerical.numerical_jacobian(self.evaluate, x._array, self.eps, arrays)
-            self._compare(i, [rows[i] for rows in analytical], estimated)
+            self._compare(i, [rows[i] for rows in analytical], self.estimated(x._array, arrays))
 
     def _forward_every_element(self) -> None:
         arrays = [o._array for o in self.outputs]
         for i, x in enumerate(self.wanted):
             found = numerical.forward_jacobian(self.func, self.inputs, self.numbers[i], self.places)
-            self._compare(i, found, numerical.numerical_jacobian(self.evaluate, x._array, self.eps, arrays), "forward mode: ")
+            self._compare(i, found, self.estimated(x._array, arrays), "forward mode: ")
 
-    def _compare(self, i: int, found: list[np.ndarray], estimated: list[np.ndarray], mode: str = "") -> None:
+    def estimated(self, array: Array, outputs: Sequence[Array]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each output its derivatives with respect to each element of one input, from values alone, and how far ours may be off."""
+        found = numerical.numerical_jacobian(self.evaluate, array, self.eps, outputs)
+        return [(expected, self._allowed(expected)) for expected in found]
+
+    def _allowed(self, expected: np.ndarray) -> np.ndarray:
+        return self.atol + self.rtol * np.abs(expected)
+
+    def _compare(self, i: int, found: list[np.ndarray], estimated: list[tuple[np.ndarray, np.ndarray]], mode: str = "") -> None:
         """Each output's derivatives with respect to one input, element by element."""
-        for k, (ours, expected) in enumerate(zip(found, estimated, strict=True)):
-            off = self._off(ours, expected)
+        for k, (ours, (expected, allowed)) in enumerate(zip(found, estimated, strict=True)):
+            off = _off(ours, expected, allowed)
             if off.any():
-                raise GradcheckError(mode + self._mismatch(k, i, ours, expected, off))
+                raise GradcheckError(mode + self._mismatch(k, i, ours, expected, allowed, off))
 
     def _forward_along_random_directions(self) -> None:
         for signed in (False, True):
@@ -301,10 +319,6 @@ class _Check:
                     analytical = numerical.inner(found[k][i], direction)
                     if not abs(analytical - estimated) <= self.atol + self.rtol * abs(estimated):
                         raise GradcheckError(self._projected_mismatch(k, i, analytical, estimated))
-
-    def _off(self, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            return ~(np.abs(found - expected) <= self.atol + self.rtol * np.abs(expected))
 
     def _all_constant(self) -> None:
         """Check outputs of which none requires a gradient: they must not depend on the inputs."""
@@ -379,7 +393,7 @@ class _Check:
             alone = numerical.gradients(output, self.wanted, cotangents[k])
             together = numerical.gradients(self.outputs, self.wanted, cotangents)
             for number, a, b in zip(self.numbers, alone, together, strict=True):
-                if not np.allclose(a, b, rtol=1e-9, atol=1e-12):
+                if not np.allclose(a, b, rtol=1e-9, atol=max(1e-12, self.nondet_tol)):
                     raise GradcheckError(
                         f"Expected backward function to handle undefined output grads: with every output but {self.places[k]} unused, the "
                         f"gradient for input {number} is not the one that zero cotangents give. Treat None as zeros."
@@ -393,7 +407,7 @@ class _Check:
             f"numerical: {estimated}\nanalytical: {analytical}\n"
         )
 
-    def _mismatch(self, k: int, i: int, found: np.ndarray, expected: np.ndarray, off: np.ndarray) -> str:
+    def _mismatch(self, k: int, i: int, found: np.ndarray, expected: np.ndarray, allowed: np.ndarray, off: np.ndarray) -> str:
         apart = np.where(off, np.nan_to_num(np.abs(found - expected), nan=np.inf), -1.0)
         part, row, column = (int(p) for p in np.unravel_index(int(apart.argmax()), apart.shape))
         out, x = self.outputs[k], self.wanted[i]
@@ -402,7 +416,7 @@ class _Check:
         of = ("real", "imaginary")[part]
         return self._head(k, i, a, n) + (
             f"at element {_index(row, out.shape)} of the output and {_index(column, x.shape)} of the input; direction: the {of} part of "
-            f"the output along the {along} axis of the input. Difference {abs(a - n)}, allowed {self.atol + self.rtol * abs(n)} "
+            f"the output along the {along} axis of the input. Difference {abs(a - n)}, allowed {allowed[part, row, column]} "
             f"(atol {self.atol}, rtol {self.rtol}); {int(off.sum())} of {off.size} entries are off, this one most."
         )
 
@@ -413,10 +427,16 @@ class _Check:
             return text + " Run without fast_mode on smaller inputs to see where."
         found = numerical.analytical_jacobian(out, [x])[0]
         expected = numerical.numerical_jacobian(self.evaluate, x._array, self.eps, [o._array for o in self.outputs])[k]
-        off = self._off(found, expected)
+        allowed = self._allowed(expected)
+        off = _off(found, expected, allowed)
         if not off.any():
             return text + " Element by element the differences are within tolerance; they add up along this direction."
-        return text + "\nElement by element:\n" + self._mismatch(k, i, found, expected, off)
+        return text + "\nElement by element:\n" + self._mismatch(k, i, found, expected, allowed, off)
+
+
+def _off(found: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return ~(np.abs(found - expected) <= allowed)
 
 
 def _index(flat: int, shape: Sequence[int]) -> tuple[int, ...]:

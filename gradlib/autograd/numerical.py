@@ -38,7 +38,16 @@ def on_host(array: Array) -> np.ndarray:
 
 
 def difference(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps: float) -> list[np.ndarray]:
-    """Each output at ``array[place] + eps * direction`` minus that at ``- eps * direction``; the element is restored afterwards."""
+    """Each output at ``array[place] + eps * direction`` minus that at ``- eps * direction``."""
+    high, low, _ = both_sides(evaluate, array, place, direction, eps)
+    return [a - b for a, b in zip(high, low, strict=True)]
+
+
+def both_sides(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps: float) -> tuple[list[np.ndarray], list[np.ndarray], Any]:
+    """Each output at ``array[place] + eps * direction``, and at ``- eps * direction``; the element is restored afterwards.
+
+    Returns: the two, and the two points.
+    """
 
     def put(value: Array) -> None:
         with on_device_of(array):
@@ -59,7 +68,7 @@ def difference(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps
                 raise AssertionError(
                     f"Expected `func` to return outputs with the same {what} when inputs are perturbed by {eps}, but got: {have} and {want}"
                 )
-        return [a - b for a, b in zip(high, low, strict=True)]
+        return high, low, (above, below)
     finally:
         put(before)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.dtype import result_type
 from gradlib.backend.kernel_text import HEADERS, MOST, THREADS, WHOLE
 from gradlib.backend.launching import Functions, Slots, compiled, launcher
 from gradlib.cuda.launch import awaited
@@ -21,6 +22,19 @@ class Variable(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type} {self.name}"
+
+
+def met(variables: Sequence[Variable], values: Sequence[Any]) -> list[Any]:
+    """The values with all arrays of one letter in their common dtype, which CuPy leaves to the caller."""
+    arrays: dict[str, list[Any]] = {}
+    for each, value in zip(variables, values, strict=True):
+        if len(each.type) == 1 and hasattr(value, "dtype"):
+            arrays.setdefault(each.type, []).append(value)
+    common = {letter: result_type(*alike) for letter, alike in arrays.items() if len({x.dtype for x in alike}) > 1}
+    return [
+        value.astype(common[each.type], copy=False) if each.type in common and hasattr(value, "dtype") else value
+        for each, value in zip(variables, values, strict=True)
+    ]
 
 
 _CTYPES = {"f": "float", "d": "double"}
@@ -57,7 +71,7 @@ class ExpressionKernel:
             if value is None:
                 raise TypeError(f"{self._name}: {each.name} is a tensor or a number, got None")
         with showing_line(self._name, self._source):
-            made = self._kernel(*values)
+            made = self._kernel(*met(self._inputs, values))
         awaited(self._name, values)
         return made
 

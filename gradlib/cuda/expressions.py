@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import cupy, is_array, is_cupy, namespace, on_device_of
-from gradlib.backend.dtype import is_differentiable, is_floating_point
+from gradlib.backend.dtype import is_complex, is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named
+from gradlib.core.dispatch import conjugate
 from gradlib.core.grad_mode import enable_grad
 from gradlib.core.modes import observing
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.cuda.expression_kernel import ExpressionKernel, Variable
+from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, met
 from gradlib.cuda.kernel_check import check
 from gradlib.cuda.kernel_op import bound, raising
 from gradlib.cuda.kernel_source import place_of
@@ -105,7 +106,7 @@ def _operation(
         arguments = ", ".join(["g", *(called[each] for each in asked)])
         written[called[name]] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
     rest = tuple(called[name] for name in names if name not in rules)
-    made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, complex="explicit", device=device)
+    made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, device=device)
     return named(made.call, label)
 
 
@@ -151,7 +152,7 @@ class ExpressionOp:
 
     def differentiable_args(self, args: Sequence[Any]) -> list[int]:
         """The positions of the arguments that get a gradient."""
-        kinds = [isinstance(x, Tensor) and is_floating_point(x.dtype) for x in args]
+        kinds = [isinstance(x, Tensor) and is_differentiable(x.dtype) for x in args]
         return [i for i, name in enumerate(self.names) if kinds[i] and name in self.derivative]
 
     def check(self, *args: Any, atol: float | None = None, rtol: float | None = None) -> tuple[str, ...]:
@@ -207,10 +208,17 @@ class ExpressionOp:
             needed = list(self.names)
         slope = known if callable(known) else self._slope(name, known, needed, by_recording)
         asked = ["out" if each == self.output.name else each for each in needed]
-        given = [*asked, *(() if name in asked else (name,)), *more]
+        told = self.names if self.output.type.startswith("complex") else ()  # one of these is complex; of a letter's it always is
+        given = [*asked, *(each for each in dict.fromkeys((name, *told)) if each not in asked), *more]
 
         def rule(g: Any, *values: Any) -> Any:
             have = dict(zip(given, values, strict=True))
+            from_real = bool(told) and not any(_is_complex(have[each]) for each in told)
+            if _is_complex(have[name]) if not is_complex(g.dtype) else from_real:
+                raise TypeError(
+                    f"{self.name}: a derivative is one number where inputs and result are both real or both complex; write what turns one "
+                    "into the other with their real and imaginary parts, or as a gradlib.cuda.kernel"
+                )
             options = [have[each] for each in more]
             shape = have[name].shape
             if by_recording:
@@ -226,6 +234,8 @@ class ExpressionOp:
         expression, host = known
         variables = {v.name: v for v in (*self.inputs, self.output)}
         target = variables[name].type
+        if self.output.type.startswith("complex") and not target.startswith("complex") and len(target) > 1:
+            target = self.output.type  # of which the real part is the gradient
         label = f"{self.name}_by_{name}"
 
         read = [Variable(self.output.type, "gradlib_g"), *(variables[each] for each in needed)]
@@ -261,6 +271,7 @@ class ExpressionOp:
             leaves = [wrap(x) if is_array(x) else x for x in values[: len(self.names)]]
             place = self.names.index(name)
             leaves[place].want_grad()
+            g = conjugate(g)  # on the way in and out, as the operation takes it for holomorphic
             result = self.on_host(*leaves, *values[len(self.names) :])
         if not isinstance(result, Tensor):
             raise RuntimeError(
@@ -269,7 +280,7 @@ class ExpressionOp:
             )
         if not result.requires_grad or not is_differentiable(result.dtype):
             return np.zeros_like(values[place])
-        return gradient([result], [leaves[place]], [wrap(g)])[0]._array
+        return conjugate(gradient([result], [leaves[place]], [wrap(g)])[0]._array)
 
 
 def _filled(value: Any, like: Any) -> Any:
@@ -279,6 +290,10 @@ def _filled(value: Any, like: Any) -> Any:
     array = like._array if isinstance(like, Tensor) else like
     with on_device_of(array):
         return namespace(array).full((), value, array.dtype)
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or (hasattr(value, "dtype") and is_complex(value.dtype))
 
 
 def _is_on_host(values: Sequence[Any]) -> bool:
@@ -348,7 +363,7 @@ class Reduction(ExpressionOp):
 
             def launch(*values: Any) -> Any:
                 with showing_line(self.name, mapped.source):
-                    made = kernel()(*values, axis=axis, keepdims=keepdim)
+                    made = kernel()(*met(self.inputs, values), axis=axis, keepdims=keepdim)
                 awaited(self.name, values)
                 return made
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array
-from gradlib.backend.dtype import is_floating_point
+from gradlib.backend.dtype import is_differentiable
 from gradlib.core.tensor import Tensor
 from gradlib.cuda import kernel_adjoint as derivatives
 from gradlib.cuda.kernel_adjoint import Derivative
@@ -121,7 +121,7 @@ class Kernel:
 
     def differentiable_args(self, args: Sequence[Any]) -> list[int]:
         """The positions of the arguments that get a gradient."""
-        kinds = [isinstance(x, Tensor) and is_floating_point(x.dtype) for x in args]
+        kinds = [isinstance(x, Tensor) and is_differentiable(x.dtype) for x in args]
         return [i for i, name in enumerate(self.names) if kinds[i] and name not in self.constant]
 
     def apply(self, given: CallInfo, values: Values) -> Any:

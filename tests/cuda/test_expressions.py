@@ -228,3 +228,44 @@ def test_an_expression_is_the_same_for_every_layout(dtype):
         wave()(whole, None)
     with pytest.raises(ValueError, match="'i' as a parameter name"):
         elementwise("T i", "T z", "z = i")(whole)
+
+
+def test_the_gradients_of_operands_of_two_dtypes_have_theirs(device):
+    x, y = (gradlib.tensor([1.0, 2.0], dtype=dtype, requires_grad=True) for dtype in ("float32", "float64"))
+    total = reduction(
+        "T x, T y", "T z", "x * y", "a + b", "z = a", "0", "dot", derivative={"x": "y", "y": "x"},
+        host=lambda x, y, dim, keepdim: gradlib.sum(x * y, dim, keepdim),
+    )  # fmt: skip
+    for made, factor in ((total(x, y), y), (wave()(x, y).sum(), gradlib.sin(y))):
+        for ours, want, like in zip(gradlib.autograd.grad(made, (x, y)), (factor, None), (x, y), strict=True):
+            assert ours.dtype == like.dtype
+            assert want is None or np.allclose(ours.cpu().numpy(), want.detach().cpu().numpy())
+    if device == "cuda":
+        assert wave()(x.detach()._array, y.detach()._array).dtype == np.float64
+
+
+@pytest.mark.parametrize("derivative", ["x + x", lambda x: 2 * x, ("x + x", lambda x: x + x)])
+def test_of_complex_numbers_the_gradient_is_multiplied_by_the_conjugate(device, derivative):
+    x = gradlib.tensor([1 + 2j, 0.5 - 1j], dtype=gradlib.complex128, requires_grad=True)
+    square = elementwise("T x", "T y", "y = x * x", "square", derivative={"x": derivative}, host=lambda x: x * x)
+    norm = reduction(
+        "T x", "T y", "x * x", "a + b", "y = a", "0", "norm", derivative={"x": derivative},
+        host=lambda x, dim, keepdim: gradlib.sum(x * x, dim, keepdim),
+    )  # fmt: skip
+    for each in (square, norm):
+        assert gradcheck(each, (x,))
+        assert "gradcheck" in each.check(x.detach())
+    _, moved = gradlib.func.jvp(square, (x.detach(),), (gradlib.tensor([1j, 2.0], dtype=gradlib.complex128),))
+    np.testing.assert_allclose(moved.cpu().numpy(), 2 * x.detach().cpu().numpy() * [1j, 2])
+
+
+@pytest.mark.cuda
+def test_a_derivative_between_real_and_complex_numbers_is_refused():
+    size = elementwise("complex128 x", "double y", "y = abs(x)", "size", derivative={"x": "x / y"})
+    phase = elementwise("double x", "complex128 z", "z = complex<double>(cos(x), sin(x))", "phase", derivative={"x": lambda z: 1j * z})
+    for each, x in ((size, gradlib.tensor([3 + 4j])), (phase, gradlib.tensor([0.5]))):
+        x = x.to(each.inputs[0].type).cuda()
+        with pytest.raises(TypeError, match=f"{each.name}: a derivative is one number where inputs and result are both real or both compl"):
+            each(x.requires_grad_()).backward(gradlib.ones_like(each(x)))
+    with pytest.raises(TypeError, match="real and imaginary parts"):
+        gradlib.func.jvp(phase, (x.detach(),), (x.detach(),))

@@ -718,3 +718,59 @@ def test_nvrtc_compiles_the_kernels_of_the_page():
         for one in (each, each.adjoint):
             options = (("T", "double"),) if one.generic else ()
             assert one.spec.kernel in nvrtc.ptx(one.spec.source, options, 90, one.spec.kernel)
+
+
+LINE = r"""
+extern "C" __global__ void line(const float* x, float* y, float slope, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = slope * x[i];
+}
+extern "C" __global__ void line_adjoint(const float* grad_y, float* grad_x, float slope, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) grad_x[i] = (i == 2 ? OFF : 1) * slope * grad_y[i];
+}
+"""
+
+
+@pytest.mark.cuda
+def test_check_finds_one_element_that_is_off_by_a_thousandth_also_in_float32(rng):
+    """Without a host form: of a nonlinear kernel, of a template in float64, and of a linear kernel."""
+    x = gradlib.tensor(rng.standard_normal(5), dtype=gradlib.float32, device="cuda")
+    for off, passes in (("1.001f", False), ("1.f", True)):
+        linear = kernel(LINE, "line", shapes={"x": "*n"}, adjoint="line_adjoint", linear=True, options=[f"-DOFF={off}"])
+        changed = SOFTPLUS.replace("grad_y[i] /", "(i == 2 ? OFF : 1) * grad_y[i] /")
+        single = changed.replace("template <typename T>", 'extern "C"').replace("T ", "float ").replace("T*", "float*")
+        for source in (changed, single):
+            bent = kernel(source, "softplus", shapes={"x": "*n"}, adjoint="softplus_adjoint", options=[f"-DOFF={off}"])
+            for call in (lambda bent=bent: bent.check(x, 2.0), lambda linear=linear: linear.check(x, 3.0)):
+                if passes:
+                    assert "gradcheck" in call()
+                else:
+                    with pytest.raises(AssertionError, match=r"gradcheck: Jacobian mismatch .*\n.*\n.*\nat element \(2,\)"):
+                        call()
+
+
+@pytest.mark.cuda
+def test_check_proves_half_and_complex_kernels(rng):
+    source = r"""
+    #include <cuda_fp16.h>
+    extern "C" __global__ void twice(const half* x, half* y, int n) { int i = threadIdx.x; if (i < n) y[i] = __hadd(x[i], x[i]); }
+    extern "C" __global__ void twice_adjoint(const half* grad_y, half* grad_x, int n) {
+        int i = threadIdx.x; if (i < n) grad_x[i] = __hadd(grad_y[i], grad_y[i]);
+    }"""
+    twice = kernel(source, "twice", shapes={"x": "*n"}, adjoint="twice_adjoint", linear=True)
+    x = gradlib.tensor(rng.standard_normal(3), device="cuda")
+    assert twice.check(x.half()) == ("gradcheck", "gradgradcheck", "adjoint")
+    source = r"""
+    template <typename T> __global__ void square(const T* x, T* y, int n) { int i = threadIdx.x; if (i < n) y[i] = x[i] * x[i]; }
+    template <typename T> __global__ void square_adjoint(const T* x, const T* grad_y, T* grad_x, int n) {
+        int i = threadIdx.x; if (i < n) grad_x[i] = T(2) * CONJ(x[i]) * grad_y[i];
+    }"""
+    z = (x + 1j * x.flip(0)).to(gradlib.complex64)
+    right, wrong = (
+        kernel(source.replace("CONJ", name), "square", shapes={"x": "*n"}, adjoint="square_adjoint", host=host)
+        for name, host in (("conj", lambda x: x * x), ("", None))
+    )
+    assert right.check(z) == ("values", "gradients", "gradcheck")
+    with pytest.raises(AssertionError, match="gradcheck: Jacobian mismatch"):
+        wrong.check(z)
