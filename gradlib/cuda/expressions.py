@@ -25,7 +25,7 @@ from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, met
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import bound, raising
+from gradlib.cuda.kernel_op import Operation, bound, on_tensors, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
@@ -71,6 +71,18 @@ def _expression(name: str, text: str, caller: FrameType) -> Expression:
     return Expression(text, Source(text, *place_of(text, name, caller)))
 
 
+def _derivatives(name: str, derivative: Mapping[str, Derivative] | None, caller: FrameType) -> dict[str, Any]:
+    """The derivatives as functions, or as pairs of a C expression and the function for the host, None without one."""
+
+    def read(each: str, known: Derivative) -> Any:
+        if callable(known):
+            return known
+        text, host = known if isinstance(known, tuple) else (known, None)
+        return _expression(f"{name}'s derivative by {each}", text, caller), host
+
+    return {each: read(each, known) for each, known in (derivative or {}).items()}
+
+
 def _observed(name: str, kernel: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Launch a kernel within its range of a profile."""
     observer = observing()
@@ -110,7 +122,7 @@ def _operation(
     return named(made.call, label)
 
 
-class ExpressionOp:
+class ExpressionOp(Operation):
     """An elementwise or reducing C expression as a differentiable operation; ``elementwise`` and ``reduction`` make it.
 
     Attributes:
@@ -122,8 +134,8 @@ class ExpressionOp:
     linear = False
 
     def __init__(
-        self, name: str, inputs: list[Variable], output: Variable, derivative: Mapping[str, Derivative], host: Callable[..., Any] | None,
-        preamble: str, caller: FrameType,
+        self, name: str, inputs: list[Variable], output: Variable, derivative: Mapping[str, Any], host: Callable[..., Any] | None,
+        preamble: str,
     ) -> None:  # fmt: skip
         self.name, self.inputs, self.output, self.host, self.preamble = name, inputs, output, host, preamble
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
@@ -135,13 +147,9 @@ class ExpressionOp:
         functions = [callable(each) for each in derivative.values()]
         self.differentiable = 0 if not derivative else 2 if all(functions) else 1
         self.jvp: Any = None
-        self.derivative = {each: known if callable(known) else self._expressed(each, known, caller) for each, known in derivative.items()}
+        self.derivative = derivative
         letters = {v.type for v in inputs}
         self.promote = "same" if len(letters) == 1 and len(next(iter(letters))) == 1 else None
-
-    def _expressed(self, name: str, known: Any, caller: FrameType) -> tuple[Expression, Callable[..., Any] | None]:
-        text, host = known if isinstance(known, tuple) else (known, None)
-        return _expression(f"{self.name}'s derivative by {name}", text, caller), host
 
     @functools.cached_property
     def __signature__(self) -> inspect.Signature:
@@ -225,7 +233,7 @@ class ExpressionOp:
                 return slope(g, *(have[each] for each in asked), *options)
             wide = [spread_out(have[each], shape, *options) if each == "out" else have[each] for each in asked]
             g = spread_out(g, shape, *options)
-            return g * known(*(_filled(x, g) for x in wide)) if callable(known) else slope(g, *wide)
+            return g * on_tensors(known, [_filled(x, g) for x in wide]) if callable(known) else slope(g, *wide)
 
         return given, rule
 
@@ -311,6 +319,7 @@ class Elementwise(ExpressionOp):
 
     def __init__(self, text: Expression, *args: Any) -> None:
         super().__init__(*args)
+        self.declared = (Elementwise, (text, *args))
         self.jvp = bool(self.derivative) or None
         kernel = ExpressionKernel(self.inputs, self.output, str(text), self.name, self.preamble, text.source)
 
@@ -343,6 +352,7 @@ class Reduction(ExpressionOp):
 
     def __init__(self, texts: tuple[Expression, str, str, str], *args: Any) -> None:
         super().__init__(*args)
+        self.declared = (Reduction, (texts, *args))
         mapped, reduced, after, identity = texts
         reads, writes = ", ".join(map(str, self.inputs)), str(self.output)
 
@@ -428,7 +438,8 @@ def elementwise(
     if len(results) != 1:
         raise ValueError(f"{name}: an elementwise operation has one result, got {out_params!r}; write several as a gradlib.cuda.kernel")
     caller = sys._getframe(1)
-    return Elementwise(_expression(name, operation, caller), name, variables, results[0], derivative or {}, host, preamble, caller)
+    known = _derivatives(name, derivative, caller)
+    return Elementwise(_expression(name, operation, caller), name, variables, results[0], known, host, preamble)
 
 
 def reduction(
@@ -468,4 +479,4 @@ def reduction(
         raise ValueError(f"{name}: a reduction has one result, got {out_params!r}")
     caller = sys._getframe(1)
     texts = _expression(name, map_expr, caller), reduce_expr, post_map_expr, identity
-    return Reduction(texts, name, variables, results[0], derivative or {}, host, preamble, caller)
+    return Reduction(texts, name, variables, results[0], _derivatives(name, derivative, caller), host, preamble)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import device_index, zeros
 from gradlib.core.tensor import Tensor
-from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, raising, recorded, results_of
+from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, on_tensors, raising, recorded, results_of
 from gradlib.cuda.kernel_plan import CallInfo, KernelSpec
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 
@@ -79,7 +79,7 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
         )
     names = tuple(inspect.signature(function).parameters)
     known = {*spec.inputs, *spec.outputs, *spec.numbers, *(f"grad_{name}" for name in spec.outputs)}
-    if unknown := set(names) - known - set().union(*(shape.names for shape in spec.shapes.values())):
+    if unknown := set(names) - known - set(spec.derived).union(*(shape.names for shape in spec.shapes.values())):
         raise ValueError(
             f"{spec.name}: adjoint asks for {sorted(unknown)}; there are {', '.join(sorted(known))}. Rename its parameters (for what CuPy "
             "made by parameters=), or wrap it in a function that has these names"
@@ -95,7 +95,7 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
         plan = spec.plan({name: values[name] for name in spec.inputs}, given)
         gradients = dict(zip((f"grad_{name}" for name in spec.outputs), _with_zeros(g, plan.outputs), strict=True))
         available = {**plan.sizes, **given.numbers, **values, **gradients}
-        made = function(*(available[name] for name in names))
+        made = on_tensors(function, [available[name] for name in names])
         if isinstance(made, dict):
             if unknown := set(made) - set(spec.inputs):
                 known = ", ".join(targets)

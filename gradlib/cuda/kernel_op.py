@@ -111,6 +111,20 @@ def results_of(made: Any) -> tuple[Any, ...]:
     return made if isinstance(made, tuple) else (made,)
 
 
+def on_tensors(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call a user's function with Tensors where there are arrays: it may use their methods. Of arrays alone it gives arrays again."""
+    made = function(*(wrap(x) if is_array(x) or isinstance(x, np.inexact) else x for x in args))
+    if any(isinstance(x, Tensor) for x in args):
+        return made
+    if isinstance(made, dict):
+        return {name: _array_of(x) for name, x in made.items()}
+    return tuple(map(_array_of, made)) if isinstance(made, tuple) else _array_of(made)
+
+
+def _array_of(x: Any) -> Any:
+    return x._array if isinstance(x, Tensor) else x
+
+
 def raising(message: str) -> Callable[..., Any]:
     """A rule that raises RuntimeError with this message: there is no derivative."""
 
@@ -127,6 +141,25 @@ def bound(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: 
     except TypeError as error:
         given = ", ".join([f"{len(args)} by position", *(f"{each}=" for each in kwargs)])
         raise TypeError(f"{name} takes {', '.join(signature.parameters)}, got {given}: {error}{advice}") from None
+
+
+class Operation:
+    """What a user's operations have in common: like a function, one is its own copy; it is pickled as what it was declared with.
+
+    Attributes:
+        declared: the function that makes it, and its arguments.
+    """
+
+    declared: tuple[Callable[..., Any], tuple[Any, ...]]
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.declared
 
 
 class Implementation:

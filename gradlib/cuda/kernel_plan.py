@@ -35,8 +35,8 @@ class CallInfo:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """All of it as a tuple, to find a plan by."""
-        return tuple(tuple(each.items()) for each in (self.numbers, self.sizes, self.types, self.outputs))
+        """All of it but the numbers as a tuple, to find a plan by."""
+        return tuple(tuple(each.items()) for each in (self.sizes, self.types, self.outputs))
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,10 @@ class KernelSpec:
 
     Attributes:
         source: the CUDA source; kernel: the kernel's name in it; name: its name in errors and profiles.
-        shapes: the shapes that the user declared, by the array's name.
+        shapes: what the user declared, by the parameter's name: an array's shape, and the formula that gives a number.
         threads, grid, block, shared: as the user gives them, threads or grid.
         zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
+        shapes_later: what the user declared of parameters that only the adjoint has.
         known: names of sizes that a call is given (`CallInfo.sizes`), and no input's shape tells.
     """
 
@@ -81,6 +82,7 @@ class KernelSpec:
     shared: Amount
     zeroed: frozenset[str]
     zeroed_later: frozenset[str] = frozenset()
+    shapes_later: Mapping[str, Shape] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     declared: Declaration = field(init=False)
 
@@ -90,13 +92,26 @@ class KernelSpec:
         self.inputs = tuple(p.name for p in pointers if not p.written)
         self.outputs = tuple(p.name for p in pointers if p.written)
         sizes = set(self.known).union(*(self.shapes[name].told for name in self.inputs if name in self.shapes))
-        self.numbers = tuple(p.name for p in declared.declared if not p.pointer and p.name not in sizes)
+        numbers = [p.name for p in declared.declared if not p.pointer]
+        self.derived = {name: self._formula(name) for name in numbers if name in self.shapes}
+        self.numbers = tuple(name for name in numbers if name not in sizes and name not in self.derived)
         self.arguments = tuple(p.name for p in declared.declared if p.name in self.inputs or p.name in self.numbers)
         self._kinds = {p.name: p for p in declared.declared}
         self._generic = {name for kind, name in declared.template if kind == "typename"}
         self._plans: dict[Any, Plan] = {}
         self._launch = {what: _formulas(getattr(self, what)) for what in ("threads", "grid", "block", "shared")}
         self._check(sizes)
+        named = {name for _, name in declared.template}.union(*(shape.names for shape in self.shapes.values()))
+        named = named.union(*(formula.names for formulas in self._launch.values() for formula in formulas))
+        self._counted = tuple(name for name in self.numbers if name in named)  # the numbers on which a plan depends
+
+    def _formula(self, name: str) -> Formula:
+        """The formula that gives a number."""
+        formulas = self.shapes[name].formulas
+        if len(formulas) != 1 or formulas[0] is None:
+            given = self.shapes[name].text
+            raise ValueError(f"{self.name}: {name} is a number, so shapes has one formula for it, such as 'B * H'; got {given!r}")
+        return formulas[0]
 
     def _check(self, sizes: set[str]) -> None:
         name = self.name
@@ -107,6 +122,10 @@ class KernelSpec:
         if unknown := set(self.zeroed) - set(self.outputs):
             raise ValueError(f"{name}: zeroed names {sorted(unknown)}, but the kernel's outputs are {', '.join(self.outputs)}")
         known = sizes | set(self.numbers)
+        for each, formula in self.derived.items():
+            if unknown := formula.names - (known - {each}):
+                raise ValueError(f"{name}: the formula of {each} names {sorted(unknown)}; there are {sorted(known - {each})}")
+        known |= set(self.derived)
         for what, formulas in self._launch.items():
             for formula in formulas:
                 if unknown := formula.names - known:
@@ -140,21 +159,32 @@ class KernelSpec:
         Raises:
             TypeError, ValueError: an argument's shape or dtype does not fit the declaration.
         """
-        key = (tuple((a.shape, a.dtype) for a in arrays.values()), given.key)
+        counted = {name: self._whole(name, given.numbers[name]) for name in self._counted} if self._counted else {}
+        key = (tuple((a.shape, a.dtype) for a in arrays.values()), tuple(counted.values()), given.key)
         made = self._plans.get(key)
         if made is None:
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
-            made = self._plans[key] = self._planned(arrays, given)
+            made = self._plans[key] = self._planned(arrays, given, counted)
         return made
 
-    def _planned(self, arrays: Mapping[str, Any], given: CallInfo) -> Plan:
+    def _whole(self, name: str, number: Any) -> int:
+        """A number that stands in a formula as a Python integer, which does not overflow."""
+        if isinstance(number, (int, float, np.integer, np.floating)) and number == (whole := int(number)):
+            return whole
+        raise TypeError(f"{self.name}: {name} stands in a formula of sizes, so it is an integer, got {number!r}")
+
+    def _planned(self, arrays: Mapping[str, Any], given: CallInfo, counted: Mapping[str, int]) -> Plan:
         sizes, types = dict(given.sizes), dict(self._fixed()) | dict(given.types)
         for name in self.inputs:
             self._bind_type(name, arrays[name], types)
             if name in self.shapes:
                 self.shapes[name].read(f"{self.name}: {name}", tuple(arrays[name].shape), sizes)
-        known = {**sizes, **given.numbers}
+        known = {**sizes, **counted}
+        for name, formula in self.derived.items():
+            if known.setdefault(name, size := formula(known)) != size:
+                raise ValueError(f"{self.name}: {name} is {formula.text}, which is {size}, but an array's shape has {known[name]} for it")
+            sizes[name] = known[name]
         for name in self.inputs:
             if name in self.shapes:
                 self.shapes[name].verify(f"{self.name}: {name}", tuple(arrays[name].shape), known)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gradlib.cuda.source import Source
+from gradlib.cuda.source import Source, headers
 
 
 def source_of(given: Any, name: str | None, parameters: str | None, options: tuple[str, ...], caller: FrameType) -> tuple[Source, str]:
@@ -24,18 +24,20 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
     """
     if parameters is not None and isinstance(given, (str, Path)):
         raise ValueError("parameters declares an object of CuPy's; a text or a file is declared by itself: change its parameters")
-    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".cu")):
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith((".cu", ".cuh"))):
         path = Path(given).resolve()
         source = Source(path.read_text(encoding="utf-8"), str(path), folder=str(path.parent), flags=options)
     elif isinstance(given, str):
         source = Source(given, *place_of(given, name, caller), flags=options)
+    elif options:
+        raise ValueError(f"options are for the compiler, and a {type(given).__name__} has its own; give them where it is made")
     else:
         return _made(given, name, parameters)
     return source, name or _only(source)
 
 
 def _only(source: Source) -> str:
-    names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", source.text)
+    names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", "\n".join((source.text, *headers(source))))
     if not names:
         raise ValueError(f'{source} has no kernel; write one as extern "C" __global__ void name(...) {{ ... }}')
     if len(names) != 1:
@@ -60,7 +62,7 @@ def place_of(text: str, name: str | None, caller: FrameType) -> tuple[str, int]:
 _OTHERS = {
     "ElementwiseKernel": "give its arguments to gradlib.cuda.elementwise",
     "ReductionKernel": "give its arguments to gradlib.cuda.reduction",
-    "Fusion": "call it with Tensors, of which it runs gradlib's operations",
+    "Fusion": "a function that is fused is called with Tensors without fuse, and with NumPy's functions in place of CuPy's",
 }
 """What CuPy calls a kernel and this is not, with the advice of the error."""
 
@@ -78,12 +80,13 @@ def _made(given: Any, name: str | None, parameters: str | None) -> tuple[Source,
     called = called or getattr(getattr(given, "_func", None), "__name__", None)
     if called is None:
         raise ValueError("a RawModule holds several kernels; say which: kernel(module, name, ...)")
-    instances = [each for each in getattr(given, "name_expressions", None) or () if each.partition("<")[0] == called]
+    base = called.partition("<")[0]
+    instances = [each for each in getattr(given, "name_expressions", None) or () if each.partition("<")[0] == base]
     if instances and called not in instances:
-        raise ValueError(f"{called} is a template in this RawModule; name one of its instances: {', '.join(instances)}")
-    if parameters is None and isinstance(code, str) and called.partition("<")[0] not in code:
+        raise ValueError(f"{called} is no instance of a template in this RawModule; name one of its instances: {', '.join(instances)}")
+    if parameters is None and isinstance(code, str) and base not in code:
         raise ValueError(f"{called} is not how the source names this kernel; say how: kernel(made, 'scale<float>', ...)")
-    text = f"__global__ void {called.partition('<')[0]}({parameters}) {{}}" if parameters is not None else code
+    text = f"__global__ void {base}({parameters}) {{}}" if parameters is not None else code
     if not isinstance(text, str):
         raise ValueError(f'{called} has no source to read its declaration from; give parameters="const float* x, float* y, int n"')
     return Source(text, f"<{called}>", made=given), called

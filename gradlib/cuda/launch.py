@@ -19,7 +19,7 @@ from gradlib.backend.array import cupy, device_array
 from gradlib.backend.launching import Functions, Slots
 from gradlib.core.modes import global_state, thread_state
 from gradlib.cuda.signature import Options, Parameter, dtype_of, expression, parameters
-from gradlib.cuda.source import Source, headers_digest, kernel_folder, numbered_source, showing_line, sources_digest
+from gradlib.cuda.source import Source, kernel_folder, numbered_source, showing_line, sources_digest
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,9 @@ def compile_options(options: Iterable[tuple[str, str]], source: str | Source = "
     template's arguments are no flags; they are part of the name by which the kernel is requested.
     """
     if isinstance(source, Source):
-        folders = () if source.folder is None else (f"-I{source.folder}", f"-DGRADLIB_HEADERS=x{headers_digest(source)}")
-        return ("--std=c++17", *folders, "-lineinfo", "-ftz=true", *source.flags)
+        folder = () if source.folder is None else (f"-I{source.folder}",)
+        digest = (f"-DGRADLIB_HEADERS=x{source.digest}",) if source.digest else ()
+        return ("--std=c++17", *folder, *digest, "-lineinfo", "-ftz=true", *source.flags)
     names = (("GRADLIB_SOURCES", f"x{sources_digest()}"), *options)
     return ("--std=c++17", f"-I{kernel_folder()}", "-lineinfo", "-ftz=true", *(f"-D{name}={value}" for name, value in names))
 

@@ -38,8 +38,13 @@ class Formula:
         self.names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(_FUNCTIONS)
         self._code = compile(tree, f"<{self.text}>", "eval")
 
-    def __call__(self, known: Mapping[str, Any]) -> int:
-        return int(eval(self._code, {"__builtins__": {}, **_FUNCTIONS}, dict(known)))
+    def __call__(self, known: Mapping[str, int]) -> int:
+        """Its value for these sizes. Raises: ValueError where it divides by zero."""
+        try:
+            return int(eval(self._code, {"__builtins__": {}, **_FUNCTIONS}, dict(known)))
+        except ZeroDivisionError:
+            given = ", ".join(f"{name} = {known[name]}" for name in sorted(self.names))
+            raise ValueError(f"{self.text} divides by zero for {given}") from None
 
 
 class Shape:

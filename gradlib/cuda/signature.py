@@ -6,15 +6,15 @@ Every argument is checked against the declaration. It is read as text, so no com
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.dtype import bfloat16
-from gradlib.cuda.source import Source, text_of
+from gradlib.cuda.source import Source, headers, text_of
 
 C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
 """The NumPy dtype name of each C type that a parameter of gradlib's own kernels may have."""
@@ -27,7 +27,8 @@ FURTHER_TYPES = {
     "short": "int16", "unsigned short": "uint16", "unsigned": "uint32", "unsigned int": "uint32", "unsigned long long": "uint64",
     "size_t": "uint64", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16", "int32_t": "int32",
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "complex<float>": "complex64", "complex<double>": "complex128",
-    "long": np.dtype("l").name, "unsigned long": np.dtype("L").name, "nv_bfloat16": "bfloat16",
+    "long": np.dtype("l").name, "unsigned long": np.dtype("L").name, "nv_bfloat16": "bfloat16", "char": "int8", "ptrdiff_t": "int64",
+    "cuComplex": "complex64", "cuFloatComplex": "complex64", "cuDoubleComplex": "complex128", "cudaTextureObject_t": "uint64",
 }  # fmt: skip
 """Further C types that a user's kernel may have; ``complex`` is that of ``<cupy/complex.cuh>``."""
 
@@ -80,6 +81,33 @@ class Declaration:
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ALIASES = (
+    re.compile(r"\btypedef\s+(?P<type>[\w:<>\s]+?)\s+(?P<name>\w+)\s*;"),
+    re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<type>[\w:<>\s]+?)\s*;"),
+    re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)[ \t]+(?P<type>[\w:<> \t]+?)[ \t]*$", re.MULTILINE),
+)
+
+
+@cache
+def _aliases(source: Source) -> dict[str, str]:
+    """The types that a user's source, its headers and its options define by typedef, using or a macro, each as it is defined once."""
+    found: dict[str, set[str]] = {}
+    for text in (source.text, *headers(source)):
+        for pattern in _ALIASES:
+            for match in pattern.finditer(_COMMENT.sub(" ", text)):
+                words = match["type"].split()
+                known = "const" if "const" in words else _ctype(words)  # whose pointers would look like those of results
+                found.setdefault(match["name"], set()).add(known)
+    once = {name: each for name, (each, *others) in found.items() if not others and each != "const"}
+    options = (flag[2:].partition("=") for flag in source.flags if flag.startswith("-D"))
+    return once | {name.strip(): _ctype(value.split()) for name, _, value in options}
+
+
+def _ctype(words: Iterable[str]) -> str:
+    """The name that the tables above have for a type: without namespaces and qualifiers."""
+    text = " ".join(word for word in words if word not in _QUALIFIERS)
+    text = re.sub(r"(?:\b(?:cuda|std|thrust)\s*)?::\s*", "", re.sub(r"\s*([<>])\s*", r"\1", text))
+    return _SHORTER.get(text, text)
 
 
 @cache
@@ -89,12 +117,12 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     Raises:
         ValueError: the source has no such kernel; the message lists those that it has.
     """
-    text = _COMMENT.sub(" ", text_of(source))
     base = kernel.partition("<")[0]
     head = r'(?:template\s*<([^<>]*)>\s*)?(?:extern\s*"C"\s*)?(?:static\s+|inline\s+)*__global__[^;{]*?\b'
-    match = re.search(rf"{head}{re.escape(base)}\s*\(([^)]*)\)", text)
+    texts = [_COMMENT.sub(" ", each) for each in (text_of(source), *(headers(source) if isinstance(source, Source) else ()))]
+    match = next(filter(None, (re.search(rf"{head}{re.escape(base)}\s*\(([^)]*)\)", text) for text in texts)), None)
     if match is None:
-        known = ", ".join(re.findall(r"__global__[^;{(]*(?:__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(", text)) or "none"
+        known = ", ".join(re.findall(r"__global__[^;{(]*(?:__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(", " ".join(texts))) or "none"
         raise ValueError(
             f'{source} declares no kernel {kernel!r} (it declares: {known}); write it as extern "C" __global__ void {kernel}(...)'
         )
@@ -103,39 +131,54 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     if unnamed := [part for part in parts if part.endswith("*") or " " not in part.replace("*", " ")]:
         raise ValueError(f"{source}: every parameter of {base} has a name, got {', '.join(unnamed)}")
     declared = tuple(map(_parameter, parts))
+    if isinstance(source, Source):
+        own, aliases = {name for _, name in template}, _aliases(source)
+        declared = tuple(p if p.ctype in own else replace(p, ctype=_resolved(p.ctype, aliases)) for p in declared)
     return Declaration(tuple(("typename" if kind.strip() == "class" else kind.strip(), name) for kind, name in template), declared)
+
+
+def _resolved(ctype: str, aliases: Mapping[str, str]) -> str:
+    """The C type behind a name that stands for one, or for another such name."""
+    seen = set[str]()
+    while ctype in aliases and ctype not in seen:
+        seen.add(ctype)
+        ctype = aliases[ctype]
+    return ctype
 
 
 _QUALIFIERS = ("*", "const", "volatile", "__restrict__", "__restrict", "__grid_constant__")
 
 
 def _parameter(text: str) -> Parameter:
-    words = re.sub(r"\b(\w+)\s*\[\s*\w*\s*\]", r"* \1", text.partition("=")[0]).replace("std::", "").replace("*", " * ").split()
+    words = re.sub(r"\b(\w+)\s*\[\s*\w*\s*\]", r"* \1", text.partition("=")[0]).replace("*", " * ").split()
     if words.count("*") > 1:
         raise ValueError(f"a parameter is a number or a pointer to numbers, got {text!r}; give the arrays as parameters of their own")
     pointer = "*" in words
     written = pointer and "const" not in words[: words.index("*")]
-    ctype = " ".join(w for w in words[:-1] if w not in _QUALIFIERS)
-    return Parameter(words[-1], _SHORTER.get(ctype, ctype), pointer, written)
+    return Parameter(words[-1], _ctype(words[:-1]), pointer, written)
 
 
 @cache
 def parameters(source: str | Source, kernel: str, options: Options) -> tuple[Parameter, ...]:
-    """The declared parameters of a kernel; types that are names of options, and ``real``, are replaced by C types.
+    """The declared parameters of a kernel; types that are names of options, and ``real`` of gradlib's own, are replaced by C types.
 
     Raises:
         ValueError: the source has no such kernel, or declares a type that is not known.
     """
     names = dict(options)
-    names["real"] = "double" if names.get("STORAGE") == "double" else "float"
+    if not isinstance(source, Source):
+        names["real"] = "double" if names.get("STORAGE") == "double" else "float"
     return tuple(_typed(source, p, names) for p in declaration(source, kernel).declared)
 
 
 def _typed(source: str | Source, parameter: Parameter, names: Mapping[str, str]) -> Parameter:
     ctype = names.get(parameter.ctype, parameter.ctype)
     if ctype not in C_TYPES and ctype not in FURTHER_TYPES:
-        known = ", ".join((*C_TYPES, *FURTHER_TYPES))
-        raise ValueError(f"{source}: parameter {parameter.name!r} has type {ctype!r}; a kernel takes {known}, or pointers to them")
+        raise ValueError(
+            f"{source}: parameter {parameter.name!r} has type {ctype!r}; a kernel takes bool, C's integers, float, double, __half, "
+            "__nv_bfloat16, complex<float> and complex<double>, names that typedef, using, #define or an option -D give them once, "
+            "and pointers to them"
+        )
     return Parameter(parameter.name, ctype, parameter.pointer, parameter.written)
 
 

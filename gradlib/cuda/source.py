@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ class Source:
         file, line: the position of its first line, for the compiler's errors; file is a path, or a name in angle brackets.
         folder: the folder of its headers, None without any.
         flags: further flags for the compiler.
+        digest: of the headers that it includes, as they were when it was declared.
         made: a kernel or module of CuPy's that is launched unchanged; text then only holds its declaration.
     """
 
@@ -92,6 +93,10 @@ class Source:
     folder: str | None = None
     flags: tuple[str, ...] = ()
     made: Any = None
+    digest: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", "" if self.made is not None else headers_digest(self))
 
     def __str__(self) -> str:
         return self.file if self.line == 1 else f"{self.file}, line {self.line}"
@@ -134,17 +139,28 @@ def showing_line(kernel: str, source: Source) -> Iterator[None]:
 _SHOWN = 4  # lines of the source that an error repeats
 
 
-def headers_digest(source: Source) -> str:
-    """A digest of the headers beside a user's source, and of those that they include, for the keys of caches."""
-    if source.folder is None:
-        return ""
+def headers(source: Source) -> tuple[str, ...]:
+    """The texts of the headers that a user's source includes, and that these include, from its folder and those of its options -I."""
+    folders = [source.folder, *_included_folders(source.flags)]
+    named = [Path(each) for each in folders if each is not None]
     found: dict[Path, str] = {}
-    waiting = [(Path(source.folder), source.text)]
+    waiting = [(named[:1] if source.folder else [], source.text)]
     while waiting:
-        folder, text = waiting.pop()
-        for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
-            for path in ((folder / name).resolve(), (Path(source.folder) / name).resolve()):
-                if path.is_file() and path not in found:
-                    found[path] = path.read_text(encoding="utf-8", errors="replace")
-                    waiting.append((path.parent, found[path]))
-    return _digest("\0".join(found[path] for path in sorted(found)))
+        beside, text = waiting.pop()
+        for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.MULTILINE):
+            path = next((each for each in ((folder / name).resolve() for folder in (*beside, *named)) if each.is_file()), None)
+            if path is not None and path not in found:
+                found[path] = path.read_text(encoding="utf-8", errors="replace")
+                waiting.append(([path.parent], found[path]))
+    return tuple(found[path] for path in sorted(found))
+
+
+def _included_folders(flags: tuple[str, ...]) -> list[str]:
+    """The folders of the options -I."""
+    return [flag.removeprefix(way).strip() for flag in flags for way in ("-I", "--include-path=") if flag.startswith(way)]
+
+
+def headers_digest(source: Source) -> str:
+    """A digest of the headers of a user's source, for the keys of caches; empty without any."""
+    texts = headers(source)
+    return _digest("\0".join(texts)) if texts else ""

@@ -17,14 +17,15 @@ from gradlib.core.tensor import Tensor
 from gradlib.cuda import kernel_adjoint as derivatives
 from gradlib.cuda.kernel_adjoint import Derivative
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Implementation, Values, bound, recorded, refuse_constants
+from gradlib.cuda.kernel_op import Implementation, Operation, Values, bound, recorded, refuse_constants
 from gradlib.cuda.kernel_plan import Amount, CallInfo, KernelSpec
 from gradlib.cuda.kernel_source import source_of
 from gradlib.cuda.shapes import Shape
 from gradlib.cuda.signature import declaration
+from gradlib.cuda.source import Source
 
 
-class Kernel:
+class Kernel(Operation):
     """A CUDA kernel as a differentiable operation; ``kernel`` makes it.
 
     Attributes:
@@ -155,11 +156,12 @@ class Kernel:
         """The adjoint kernel's spec. It takes sizes, shapes and launch configuration from the forward's, for the names that it has too."""
         mine = self.spec
         there = {p.name for p in declaration(mine.source, kernel).declared}
-        shapes = dict(mine.shapes) | {f"grad_{name}": shape for name, shape in mine.shapes.items()}
+        shapes = dict(mine.shapes) | {f"grad_{name}": shape for name, shape in mine.shapes.items()} | dict(mine.shapes_later)
         sizes = (frozenset(mine.numbers) - there).union(*(mine.shapes[name].names for name in mine.inputs if name in mine.shapes))
+        sizes |= set(mine.derived) - there
         spec = replace(
             mine, kernel=kernel, name=f"{mine.name}_adjoint", shapes={name: shape for name, shape in shapes.items() if name in there},
-            zeroed=mine.zeroed_later & there, zeroed_later=frozenset(), known=sizes,
+            zeroed=mine.zeroed_later & there, zeroed_later=frozenset(), shapes_later={}, known=sizes,
         )  # fmt: skip
         reads = {*mine.inputs, *mine.outputs, *(f"grad_{name}" for name in mine.outputs)}
         writes = {f"grad_{name}" for name in mine.inputs if name not in self.constant}
@@ -219,7 +221,7 @@ def kernel(
         name: the kernel's name; optional if the source has one kernel.
         shapes: for each parameter, its sizes separated by commas: ``{"x": "*B, D", "y": "*B"}``. One size may be starred and stands for any
             number of dimensions; sizes may be formulas ("H - 1") of others and of numbers. Without an entry an input has any shape, and an
-            output the first input's.
+            output the first input's. For a number, the formula that gives it: ``{"x": "B, D", "total": "B * D"}``.
         adjoint: the name of the kernel that computes the gradients. Or, to be differentiated again, another such operation or a function
             written with gradlib's: its parameters are named in the same way, and it returns the inputs' gradients in order.
         linear: the kernel is a linear map of its inputs (without integers and ``constant``), so adjoint and kernel are each other's
@@ -268,15 +270,30 @@ def kernel(
     if threads is not None and grid is not None:
         raise ValueError(f"the launch has so many threads, or blocks, got threads={threads!r} and grid={grid!r}; give one of them")
     found, called = source_of(source, name, parameters, tuple(options), sys._getframe(1))
-    label = called.partition("<")[0]
-    outputs = {p.name for p in declaration(found, called).declared if p.written}
-    cleared = frozenset(zeroed)
+    given = {"threads": threads, "grid": grid, "block": block, "shared": shared}
+    derivatives = {
+        "adjoint": adjoint, "linear": linear, "jvp": jvp, "host": host, "host_adjoint": host_adjoint, "constant": frozenset(constant)
+    }  # fmt: skip
+    return _declared(found, called, dict(shapes or {}), frozenset(zeroed), given, derivatives)
+
+
+def _declared(
+    source: Source, name: str, shapes: dict[str, str], zeroed: frozenset[str], launch: dict[str, Any], derivatives: dict[str, Any]
+) -> Kernel:
+    """``kernel``, of a source that was found. Its arguments are what an operation is pickled as."""
+    label, adjoint = name.partition("<")[0], derivatives["adjoint"]
+    parameters = declaration(source, name).declared
+    outputs, there = {p.name for p in parameters if p.written}, {p.name for p in parameters}
+    later = {p.name for p in declaration(source, adjoint).declared} - there if isinstance(adjoint, str) else set[str]()
+    sized = {each: Shape(text) for each, text in shapes.items()}
     spec = KernelSpec(
-        found, called, label, {each: Shape(text) for each, text in (shapes or {}).items()}, threads, grid, block, shared, cleared & outputs,
-        zeroed_later=cleared - outputs,
+        source, name, label, {each: sized[each] for each in sized if each not in later}, **launch, zeroed=zeroed & outputs,
+        zeroed_later=zeroed - outputs, shapes_later={each: sized[each] for each in sized if each in later},
     )  # fmt: skip
-    if unknown := set(constant) - set(spec.inputs):
+    if unknown := derivatives["constant"] - set(spec.inputs):
         raise ValueError(f"{label}: constant names {sorted(unknown)}, but its inputs are {', '.join(spec.inputs)}")
     if unknown := set(spec.zeroed_later) - {f"grad_{each}" for each in spec.inputs}:
         raise ValueError(f"{label}: zeroed names {sorted(unknown)}, which are no outputs of the kernel or its adjoint")
-    return Kernel(spec, adjoint=adjoint, linear=linear, jvp=jvp, host=host, host_adjoint=host_adjoint, constant=frozenset(constant))
+    made = Kernel(spec, **derivatives)
+    made.declared = (_declared, (source, name, shapes, zeroed, launch, derivatives))
+    return made

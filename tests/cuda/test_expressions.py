@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -269,3 +271,25 @@ def test_a_derivative_between_real_and_complex_numbers_is_refused():
             each(x.requires_grad_()).backward(gradlib.ones_like(each(x)))
     with pytest.raises(TypeError, match="real and imaginary parts"):
         gradlib.func.jvp(phase, (x.detach(),), (x.detach(),))
+
+
+def test_a_derivative_of_gradlibs_gets_tensors_in_every_pass(device):
+    logistic = elementwise(
+        "T x", "T y", "y = 1 / (1 + exp(-x))", "logistic", derivative={"x": lambda x: x.sigmoid() * (1 - x.sigmoid())}, host=gradlib.sigmoid
+    )
+    for x in (gradlib.tensor([0.5, -2.0], dtype=gradlib.float64), gradlib.tensor(0.5, dtype=gradlib.float64)):
+        x.requires_grad_()
+        assert gradcheck(logistic, (x,))
+        assert gradgradcheck(logistic, (x,))
+
+
+@pytest.mark.cuda
+def test_operations_are_copied_as_themselves_and_pickled_as_declarations():
+    x = gradlib.tensor([0.5, -2.0], device="cuda")
+    made = elementwise("T x", "T y", "y = sin(x)", "waved", derivative={"x": "cos(x)"})
+    summed = reduction("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "size", derivative={"x": "x / y"})
+    for each in (made, summed):
+        assert copy.deepcopy(each) is each
+        again = pickle.loads(pickle.dumps(each))
+        assert gradlib.equal(again(x), each(x))
+        assert "gradcheck" in again.check(x)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -224,6 +226,105 @@ def test_sizes_in_formulas_are_numbers_of_the_call_and_are_verified():
     later = kernel(source.replace("int R", "int m, int R"), shapes={"w": "m - 1", "x": "m", "y": "m"}, threads="m")
     with pytest.raises(ValueError, match=r"w has shape \(m - 1\), got \(3,\), where m - 1 is 5"):  # m is known only behind w
         later(gradlib.ones(3, device="cuda"), x, 6, 0)
+
+
+@pytest.mark.cuda
+def test_a_number_may_be_given_by_a_formula(rng):
+    source = r"""
+    extern "C" __global__ void add_bias(int total, const double* x, const double* bias, double* y, int stride) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < total) y[i] = x[i] + bias[i % stride];
+    }
+    extern "C" __global__ void add_bias_adjoint(const double* grad_y, double* grad_x, double* grad_bias, int stride, int count) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < count) { grad_x[i] = grad_y[i]; atomicAdd(&grad_bias[i % stride], grad_y[i]); }
+    }"""
+    shapes = {"x": "*B, D", "bias": "D", "total": "B * D", "stride": "D", "count": "B * D"}
+    add = kernel(source, "add_bias", shapes=shapes, adjoint="add_bias_adjoint", linear=True, zeroed=["grad_bias"])
+    x, bias = (gradlib.tensor(rng.standard_normal(shape), device="cuda") for shape in ((2, 3, 4), (4,)))
+    assert add.names == ("x", "bias")
+    assert gradlib.equal(add(x, bias), x + bias)
+    assert add.check(x, bias) == ("gradcheck", "gradgradcheck", "adjoint")
+    function = {"adjoint": lambda grad_y, stride: (grad_y, grad_y.reshape(-1, stride).sum(dim=0))}
+    assert kernel(source, "add_bias", shapes={k: shapes[k] for k in shapes if k != "count"}, **function).check(x, bias)[0] == "gradcheck"
+    for change, text in (
+        ({"total": "B, D"}, "total is a number, so shapes has one formula for it, such as 'B \\* H'; got 'B, D'"),
+        ({"total": "B * m"}, r"the formula of total names \['m'\]; there are \['B', 'D'\]"),
+        ({"unknown": "B"}, r"shapes names \['unknown'\]"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            kernel(source, "add_bias", shapes=shapes | change, adjoint="add_bias_adjoint", linear=True, zeroed=["grad_bias"])
+    told = kernel(source, "add_bias", shapes={"x": "total", "bias": "stride", "total": "2 * stride"})
+    assert gradlib.equal(told(x[0, 0].repeat(2), bias), x[0, 0].repeat(2) + bias.repeat(2))
+    with pytest.raises(ValueError, match=r"total is 2 \* stride, which is 8, but an array's shape has 4 for it"):
+        told(x[0, 0], bias)
+
+
+@pytest.mark.cuda
+def test_a_number_in_a_formula_is_an_integer_and_others_make_no_plan():
+    source = r"""extern "C" __global__ void repeat(const float* x, float* y, int n, int k, float factor) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n * k) y[i] = factor * x[i % n];
+    }"""
+    repeat = kernel(source, shapes={"x": "n", "y": "k, n"})
+    x = gradlib.ones(100, device="cuda")
+    assert repeat(x, np.int8(100), 1.0).shape == (100, 100)  # the product is beyond an int8
+    for number in range(5):
+        assert repeat(x[:1], 1, float(number)).tolist() == [[number]]
+    assert len(repeat.spec._plans) == 2
+    for number, shown in ((1.5, "1.5"), ([1], r"\[1\]")):
+        with pytest.raises(TypeError, match=f"repeat: k stands in a formula of sizes, so it is an integer, got {shown}"):
+            repeat(x, number, 1.0)
+    with pytest.raises(TypeError, match="repeat: factor is a number of C type float, got list"):
+        repeat(x, 1, [1.0])
+    with pytest.raises(ValueError, match="n // k divides by zero for k = 0, n = 100"):
+        kernel(source, shapes={"x": "n", "y": "n // k"})(x, 0, 1.0)
+
+
+@pytest.mark.cuda
+def test_types_that_the_source_names_are_understood(tmp_path):
+    (tmp_path / "types.h").write_text("#pragma once\ntypedef double real;\n")
+    body = "__global__ void half_of(const {0}* x, {0} *y, int n) {{ if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] / {0}(2); }}"
+    x = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, device="cuda")
+    for head, name, options in (
+        ("typedef double real;\n", "real", ()),
+        ("typedef double wide; // typedef float wide;\nusing real_t = wide;\n", "real_t", ()),
+        ("#define REAL double\n", "REAL", ()),
+        ("#ifndef REAL\n#define REAL float\n#endif\n", "REAL", ["-DREAL=double"]),
+        ('#include "types.h"\n', "real", [f"-I{tmp_path}"]),
+        ("template <typename real> ", "real", ()),
+    ):
+        made = kernel(head + body.format(name), shapes={"x": "*n"}, options=options)
+        assert made(x).tolist() == [0.5, 1.0]
+    twice = "#ifdef WIDE\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+    for source in (twice + body.format("real"), "typedef const double real;\n" + body.format("real")):
+        with pytest.raises(ValueError, match=r"parameter 'x' has type 'real'; .* names that typedef, using, #define or an option -D give"):
+            kernel(source, shapes={"x": "*n"})
+    for name in ("complex<float>", "thrust::complex<float>", "thrust::complex< float >"):
+        turn = kernel("#include <cupy/complex.cuh>\n" + body.format(name), shapes={"x": "*n"})
+        assert turn(x.to(gradlib.complex64) * 1j).tolist() == [0.5j, 1j]
+    assert kernel(body.format("char"), shapes={"x": "*n"})(x.to(gradlib.int8)).tolist() == [0, 1]
+
+
+@pytest.mark.cuda
+def test_an_adjoint_of_gradlibs_gets_tensors_in_every_pass():
+    source = r"""extern "C" __global__ void sums(const double* x, double* y, int B, int D) {
+        int b = blockIdx.x * blockDim.x + threadIdx.x;
+        if (b < B) for (int d = y[b] = 0; d < D; d++) y[b] += x[b * D + d];
+    }"""
+    sums = kernel(source, shapes={"x": "B, D", "y": "B"}, adjoint=lambda grad_y, D: grad_y.unsqueeze(-1).expand(-1, D))
+    assert sums.check(gradlib.ones(2, 3, dtype=gradlib.float64)) == ("gradcheck", "gradgradcheck")
+
+
+@pytest.mark.cuda
+def test_an_operation_is_copied_as_itself_and_pickled_as_its_declaration(rng):
+    x = gradlib.tensor(rng.standard_normal(3), dtype=gradlib.float64, device="cuda")
+    made = gather(host=None)
+    assert copy.deepcopy([made])[0] is copy.copy(made) is made
+    again = pickle.loads(pickle.dumps(made))
+    assert again.check(x.reshape(3, 1), gradlib.tensor([2, 0])) == ("gradcheck", "gradgradcheck", "adjoint")
+    raw = kernel(cupy.RawKernel(TWICE, "twice"), shapes={"x": "*n"})
+    assert gradlib.equal(pickle.loads(pickle.dumps(raw))(x.float()), 2 * x.float())
 
 
 @pytest.mark.cuda
@@ -539,8 +640,12 @@ def test_kernels_of_cupy_are_taken_as_they_are():
     np.testing.assert_allclose(made.cpu().numpy(), np.log1p(np.exp(np.ones(3, np.float32))), rtol=1e-6)
     with pytest.raises(ValueError, match="a RawModule holds several kernels"):
         kernel(cupy.RawModule(code=TWICE))
-    with pytest.raises(ValueError, match="softplus is a template in this RawModule; name one of its instances: softplus<float>"):
+    with pytest.raises(ValueError, match="is no instance of a template in this RawModule; name one of its instances: softplus<float>"):
         kernel(module, "softplus")
+    with pytest.raises(ValueError, match="softplus< float > is no instance"):
+        kernel(module, "softplus< float >")
+    with pytest.raises(ValueError, match="options are for the compiler, and a RawKernel has its own"):
+        kernel(cupy.RawKernel(TWICE, "twice"), shapes={"x": "*n"}, options=["-DFACTOR=2"])
     function = module.get_function("softplus<float>")  # its name is what the compiler made of it
     with pytest.raises(ValueError, match="is not how the source names this kernel"):
         kernel(function, shapes={"x": "*n"})
@@ -551,7 +656,8 @@ def test_kernels_of_cupy_are_taken_as_they_are():
 def test_what_cupy_calls_a_kernel_and_is_none_is_refused_with_advice():
     wave = cupy.ElementwiseKernel("T x", "T y", "y = x", "wave")
     total = cupy.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
-    for given, advice in ((wave, "gradlib.cuda.elementwise"), (total, "gradlib.cuda.reduction"), (cupy.fuse(abs), "call it with Tensors")):
+    fused = cupy.fuse(abs)
+    for given, advice in ((wave, "gradlib.cuda.elementwise"), (total, "gradlib.cuda.reduction"), (fused, "called with Tensors without")):
         with pytest.raises(TypeError, match=rf"or cupyx.jit kernel, got {type(given).__name__}; .*{advice}"):
             kernel(given)
     with pytest.raises(TypeError, match=r"got RawKernel; a kernel of CuPy's becomes one by gradlib.cuda.kernel"):
@@ -601,6 +707,23 @@ def test_a_file_and_its_headers(device, tmp_path):
     (tmp_path / "factor.cuh").write_text("#define FACTOR 5\n")
     again = kernel(str(tmp_path / "twice.cu"), shapes={"x": "*n"})
     assert headers_digest(again.spec.source) != before
+
+
+@pytest.mark.cuda
+def test_a_changed_header_is_compiled_again_in_the_same_process(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "scale.cuh").write_text("#include <factor.cuh>\n")
+    (tmp_path / "twice.cu").write_text('#include "scale.cuh"\n' + TWICE.replace("2 *", "FACTOR *"))
+    folders = [f"-I{tmp_path / 'inner'}", f"-I{tmp_path}"]
+    x = gradlib.ones(2, device="cuda")
+    for factor in (3, 5):
+        (tmp_path / "inner" / "factor.cuh").write_text(f"#define FACTOR {factor}\n")
+        for source in (tmp_path / "twice.cu", (tmp_path / "twice.cu").read_text()):
+            assert kernel(source, shapes={"x": "*n"}, options=folders)(x).tolist() == [factor] * 2
+    (tmp_path / "main.cu").write_text('#include "twice.cu"\n')
+    assert kernel(tmp_path / "main.cu", shapes={"x": "*n"}).names == ("x",)  # its kernel stands in another file
+    (tmp_path / "twice.cuh").write_text(TWICE)
+    assert kernel(str(tmp_path / "twice.cuh"), shapes={"x": "*n"})(x).tolist() == [2, 2]
 
 
 @pytest.mark.cuda
