@@ -49,22 +49,26 @@ class ExpressionKernel:
     Args:
         inputs, output: the parameters. operation: C that assigns the output. name: shown in profiles. preamble: C in front.
         source: where the user wrote the operation, for errors.
+        flags: further ones for the compiler, with which all calls are CuPy's.
     """
 
     def __init__(
-        self, inputs: Sequence[Variable], output: Variable, operation: str, name: str, preamble: str, source: Source
+        self, inputs: Sequence[Variable], output: Variable, operation: str, name: str, preamble: str, source: Source,
+        flags: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self._inputs, self._output, self._operation, self._name, self._preamble = inputs, output, operation, name, preamble
-        self._source = source
+        self._source, self._flags = source, flags
         given = (*inputs, output)
         letters = {each.type for each in given}
         self._own: dict[str, Any] = {}  # by dtype: the kernel's handles and memory for its arguments, None where there can be none
-        self._chars = frozenset(WHOLE if len(letters) == 1 and len(output.type) == 1 and all(each.name != "i" for each in given) else "")
+        self._chars = frozenset(
+            WHOLE if not flags and len(letters) == 1 and len(output.type) == 1 and all(each.name != "i" for each in given) else ""
+        )
 
     @cached_property
     def _kernel(self) -> Any:
         reads = ", ".join(map(str, self._inputs))
-        return cupy().ElementwiseKernel(reads, str(self._output), self._operation, self._name, preamble=self._preamble)
+        return cupy().ElementwiseKernel(reads, str(self._output), self._operation, self._name, preamble=self._preamble, options=self._flags)
 
     def _theirs(self, *values: Any) -> Array:
         for each, value in zip(self._inputs, values, strict=True):

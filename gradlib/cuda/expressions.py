@@ -31,7 +31,7 @@ from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 from gradlib.cuda.source import Source, showing_line
 from gradlib.ops.broadcast import broadcast_tensors
-from gradlib.ops.dims import wrap_dim
+from gradlib.ops.dims import wrap_dims
 from gradlib.ops.reduce import spread
 
 Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]
@@ -135,12 +135,14 @@ class ExpressionOp(Operation):
 
     def __init__(
         self, name: str, inputs: list[Variable], output: Variable, derivative: Mapping[str, Any], host: Callable[..., Any] | None,
-        preamble: str,
+        preamble: str, flags: tuple[str, ...],
     ) -> None:  # fmt: skip
-        self.name, self.inputs, self.output, self.host, self.preamble = name, inputs, output, host, preamble
+        self.name, self.inputs, self.output, self.host, self.preamble, self.flags = name, inputs, output, host, preamble, flags
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
         self.__name__ = self.__qualname__ = name
         self.generic = any(len(v.type) == 1 for v in inputs)
+        if len(output.type) == 1 and output.type not in {v.type for v in inputs}:
+            raise ValueError(f"{name}: nothing tells the result's type {output.type}: no input has it; give a type of C or NumPy")
         self.typed = [(place, each) for place, each in enumerate(inputs) if len(each.type) > 1]
         if unknown := set(derivative) - set(self.names):
             raise ValueError(f"{name}: derivative names {sorted(unknown)}; its inputs are {', '.join(self.names)}")
@@ -168,9 +170,11 @@ class ExpressionOp(Operation):
         return check(self, args, atol, rtol)
 
     def refuse(self, values: Sequence[Any]) -> None:
-        """Check dtypes. Raises: TypeError for an array of another dtype than is declared."""
+        """Check dtypes. Raises: TypeError for an array of another dtype than is declared, or a number with a fraction for an integer."""
         for place, variable in self.typed:
             value = values[place]
+            if isinstance(value, float) and variable.type.lstrip("u").startswith("int"):
+                raise TypeError(f"{self.name}: {variable.name} has dtype {variable.type}, got {value!r}")
             if is_array(value) and value.dtype.name != variable.type:
                 got = f"{value.dtype} of shape {value.shape}"
                 raise TypeError(f"{self.name}: {variable.name} has dtype {variable.type}, got {got}; convert it with .to()")
@@ -248,7 +252,7 @@ class ExpressionOp(Operation):
 
         read = [Variable(self.output.type, "gradlib_g"), *(variables[each] for each in needed)]
         text = f"gradlib_result = gradlib_g * ({expression})"
-        kernel = ExpressionKernel(read, Variable(target, "gradlib_result"), text, label, self.preamble, expression.source)
+        kernel = ExpressionKernel(read, Variable(target, "gradlib_result"), text, label, self.preamble, expression.source, self.flags)
 
         def run(xp: Any, g: Any, *values: Any) -> Any:
             if xp is not np:
@@ -321,7 +325,7 @@ class Elementwise(ExpressionOp):
         super().__init__(*args)
         self.declared = (Elementwise, (text, *args))
         self.jvp = bool(self.derivative) or None
-        kernel = ExpressionKernel(self.inputs, self.output, str(text), self.name, self.preamble, text.source)
+        kernel = ExpressionKernel(self.inputs, self.output, str(text), self.name, self.preamble, text.source, self.flags)
 
         def run(xp: Any, *values: Any) -> Any:
             if self.typed:
@@ -350,15 +354,17 @@ class Reduction(ExpressionOp):
 
     options = 2
 
-    def __init__(self, texts: tuple[Expression, str, str, str], *args: Any) -> None:
+    def __init__(self, texts: tuple[Expression, str, str, str], reduce_type: str | None, *args: Any) -> None:
         super().__init__(*args)
-        self.declared = (Reduction, (texts, *args))
+        self.declared = (Reduction, (texts, reduce_type, *args))
         mapped, reduced, after, identity = texts
         reads, writes = ", ".join(map(str, self.inputs)), str(self.output)
 
         @functools.cache
         def kernel() -> Any:
-            return cupy().ReductionKernel(reads, writes, str(mapped), reduced, after, identity, self.name, preamble=self.preamble)
+            return cupy().ReductionKernel(
+                reads, writes, str(mapped), reduced, after, identity, self.name, reduce_type, preamble=self.preamble, options=self.flags
+            )
 
         def run(xp: Any, *args: Any) -> Any:
             *values, dim, keepdim = args
@@ -366,10 +372,8 @@ class Reduction(ExpressionOp):
             if xp is np:
                 return np.asarray(self.on_host(*values, dim, keepdim))
             rank = max(x.ndim for x in values if is_array(x))
-            if dim is None:
-                axis: Any = None
-            else:
-                axis = tuple(wrap_dim(d, rank) for d in dim) if isinstance(dim, (tuple, list)) else wrap_dim(dim, rank)
+            dims = None if dim is None else wrap_dims(dim, rank)
+            axis = dims if rank else None  # a 0-d array has none, though torch counts one
 
             def launch(*values: Any) -> Any:
                 with showing_line(self.name, mapped.source):
@@ -404,7 +408,7 @@ class Reduction(ExpressionOp):
 
 def elementwise(
     in_params: str, out_params: str, operation: str, name: str = "elementwise", *, derivative: Mapping[str, Derivative] | None = None,
-    host: Callable[..., Any] | None = None, preamble: str = "",
+    host: Callable[..., Any] | None = None, preamble: str = "", options: Sequence[str] = (),
 ) -> Elementwise:  # fmt: skip
     """An elementwise C expression as a differentiable operation.
 
@@ -418,10 +422,12 @@ def elementwise(
         name: shown in profiles, nodes and errors.
         derivative: for each input, what the gradient is multiplied by. Either a C expression of inputs and result ("x * cos(y)"); or, to
             be differentiated again, a function written with gradlib's, whose parameters have the names of inputs or of the result
-            (``lambda x, y: x * gradlib.cos(y)``); or a pair: a C expression, and for the host a NumPy function of the names in it. A
-            gradient by an input that is not listed is an error.
+            (``lambda x, y: x * gradlib.cos(y)``); or a pair: a C expression, and for the host a NumPy function of the names in it. Of
+            complex numbers it is the complex derivative, and the gradient is multiplied by its conjugate. A gradient by an input that
+            is not listed is an error.
         host: the host form: the same function written with NumPy's or gradlib's. With it the operation also runs on the CPU.
         preamble: C in front of the kernel, such as functions that it calls.
+        options: for the compiler, such as ``("--use_fast_math",)``.
     Returns: the operation; its method ``check`` tests it.
     Raises: ValueError for names and types that contradict each other; when called, CompileError that shows the line.
     Source: cupy.ElementwiseKernel.
@@ -439,12 +445,13 @@ def elementwise(
         raise ValueError(f"{name}: an elementwise operation has one result, got {out_params!r}; write several as a gradlib.cuda.kernel")
     caller = sys._getframe(1)
     known = _derivatives(name, derivative, caller)
-    return Elementwise(_expression(name, operation, caller), name, variables, results[0], known, host, preamble)
+    return Elementwise(_expression(name, operation, caller), name, variables, results[0], known, host, preamble, tuple(options))
 
 
 def reduction(
     in_params: str, out_params: str, map_expr: str, reduce_expr: str, post_map_expr: str, identity: str, name: str = "reduction", *,
     derivative: Mapping[str, Derivative] | None = None, host: Callable[..., Any] | None = None, preamble: str = "",
+    reduce_type: str | None = None, options: Sequence[str] = (),
 ) -> Reduction:  # fmt: skip
     """A reducing C expression as a differentiable operation, called as ``name(x, dim=None, keepdim=False)``.
 
@@ -461,6 +468,8 @@ def reduction(
             the dimensions that were reduced.
         host: the host form ``(*inputs, dim, keepdim)``: the same function written with NumPy's or gradlib's.
         preamble: C in front of the kernel.
+        reduce_type: the C type in which values are combined; by default the result's.
+        options: for the compiler.
     Returns: the operation; its method ``check`` tests it.
     Raises: ValueError and CompileError, as ``elementwise``.
     Source: cupy.ReductionKernel.
@@ -479,4 +488,5 @@ def reduction(
         raise ValueError(f"{name}: a reduction has one result, got {out_params!r}")
     caller = sys._getframe(1)
     texts = _expression(name, map_expr, caller), reduce_expr, post_map_expr, identity
-    return Reduction(texts, name, variables, results[0], _derivatives(name, derivative, caller), host, preamble)
+    known = _derivatives(name, derivative, caller)
+    return Reduction(texts, reduce_type, name, variables, results[0], known, host, preamble, tuple(options))

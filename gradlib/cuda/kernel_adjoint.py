@@ -145,6 +145,6 @@ def by_recording(
 
 def is_integer(spec: KernelSpec, name: str) -> bool:
     """Whether an input is declared as an array of integers or bools, which have no gradient."""
-    ctype = next(p.ctype for p in spec.declared.declared if p.name == name)
+    ctype = spec.kinds[name].ctype
     dtype = C_TYPES.get(ctype) or FURTHER_TYPES.get(ctype, "")
     return dtype.startswith(("int", "uint", "bool"))

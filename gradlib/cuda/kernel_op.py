@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import is_array
+from gradlib.backend.array import is_array, row_major_copy
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named
@@ -185,8 +185,8 @@ class Implementation:
         plan = spec.plan(arrays, given)
         if xp is np:
             return self.on_host(given, arrays, plan.outputs)
-        made = {name: self._new(xp, name, *kind) for name, kind in zip(spec.outputs, plan.outputs, strict=True)}
-        empty = [name for name, array in made.items() if array.size and name not in spec.zeroed] if 0 in plan.grid else []
+        made = {name: self._new(xp, name, arrays, *kind) for name, kind in zip(spec.outputs, plan.outputs, strict=True)}
+        empty = [name for name, array in made.items() if array.size and name not in {*spec.zeroed, *spec.updated}] if 0 in plan.grid else []
         if empty:
             raise ValueError(
                 f"{spec.name}: no thread runs for these sizes, so nothing writes {', '.join(empty)}; name it in zeroed=, or say threads="
@@ -198,8 +198,10 @@ class Implementation:
         results = tuple(made.values())
         return results[0] if len(results) == 1 else results
 
-    def _new(self, xp: Any, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    def _new(self, xp: Any, name: str, arrays: Values, shape: tuple[int, ...], dtype: Any) -> Any:
         """Memory for a result."""
+        if name in self.spec.updated:
+            return row_major_copy(arrays[self.spec.updated[name]])
         if name in self.spec.zeroed:
             return xp.zeros(shape, dtype)
         return xp.empty(shape, dtype) if self.before is None else xp.full(shape, self.before, dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,7 @@ class KernelSpec:
         shapes: what the user declared, by the parameter's name: an array's shape, and the formula that gives a number.
         threads, grid, block, shared: as the user gives them, threads or grid.
         zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
+        updated: outputs that begin as a copy of an input, and its name; an input that the kernel has not stands in the output's place.
         shapes_later: what the user declared of parameters that only the adjoint has.
         known: names of sizes that a call is given (`CallInfo.sizes`), and no input's shape tells.
     """
@@ -82,21 +83,26 @@ class KernelSpec:
     shared: Amount
     zeroed: frozenset[str]
     zeroed_later: frozenset[str] = frozenset()
+    updated: Mapping[str, str] = field(default_factory=dict)
     shapes_later: Mapping[str, Shape] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     declared: Declaration = field(init=False)
 
     def __post_init__(self) -> None:
         declared = self.declared = declaration(self.source, self.kernel)
-        pointers = [p for p in declared.declared if p.pointer]
-        self.inputs = tuple(p.name for p in pointers if not p.written)
-        self.outputs = tuple(p.name for p in pointers if p.written)
+        self.kinds = {p.name: p for p in declared.declared}
+        self.outputs = tuple(p.name for p in declared.declared if p.pointer and p.written)
+        self._check_updated()
+        before = {result: name for result, name in self.updated.items() if name not in self.kinds}
+        self.kinds |= {name: replace(self.kinds[result], name=name, written=False) for result, name in before.items()}
+        self.shapes = {**{name: self.shapes[result] for result, name in before.items() if result in self.shapes}, **self.shapes}
+        given = [self.kinds[before.get(p.name, p.name)] for p in declared.declared]
+        self.inputs = tuple(p.name for p in given if p.pointer and not p.written)
         sizes = set(self.known).union(*(self.shapes[name].told for name in self.inputs if name in self.shapes))
         numbers = [p.name for p in declared.declared if not p.pointer]
         self.derived = {name: self._formula(name) for name in numbers if name in self.shapes}
         self.numbers = tuple(name for name in numbers if name not in sizes and name not in self.derived)
-        self.arguments = tuple(p.name for p in declared.declared if p.name in self.inputs or p.name in self.numbers)
-        self._kinds = {p.name: p for p in declared.declared}
+        self.arguments = tuple(p.name for p in given if p.name in self.inputs or p.name in self.numbers)
         self._generic = {name for kind, name in declared.template if kind == "typename"}
         self._plans: dict[Any, Plan] = {}
         self._launch = {what: _formulas(getattr(self, what)) for what in ("threads", "grid", "block", "shared")}
@@ -113,12 +119,26 @@ class KernelSpec:
             raise ValueError(f"{self.name}: {name} is a number, so shapes has one formula for it, such as 'B * H'; got {given!r}")
         return formulas[0]
 
+    def _check_updated(self) -> None:
+        for result, name in self.updated.items():
+            if result not in self.outputs or result in self.zeroed:
+                raise ValueError(f"{self.name}: updated names {result!r}, which is no output that keeps what it begins with")
+            kind = self.kinds.get(name)
+            if kind is not None and (kind.written or not kind.pointer or kind.ctype != self.kinds[result].ctype):
+                advice = "give an input or a new name"
+                raise ValueError(f"{self.name}: {result} begins as a copy of {name}, which is no input of its type; {advice}")
+
     def _check(self, sizes: set[str]) -> None:
         name = self.name
         if not self.outputs:
             raise ValueError(f"{name}: the kernel writes nothing: a pointer that is not const is an output")
-        if unknown := set(self.shapes) - set(self._kinds):
-            raise ValueError(f"{name}: shapes names {sorted(unknown)}, but the kernel's parameters are {', '.join(self._kinds)}")
+        if not self.inputs:
+            raise ValueError(
+                f"{name}: no pointer is to const, so the kernel has no input. If it updates {self.outputs[0]}, say "
+                f"updated={{{self.outputs[0]!r}: 'before'}}, and pass before"
+            )
+        if unknown := set(self.shapes) - set(self.kinds):
+            raise ValueError(f"{name}: shapes names {sorted(unknown)}, but the kernel's parameters are {', '.join(self.kinds)}")
         if unknown := set(self.zeroed) - set(self.outputs):
             raise ValueError(f"{name}: zeroed names {sorted(unknown)}, but the kernel's outputs are {', '.join(self.outputs)}")
         known = sizes | set(self.numbers)
@@ -142,7 +162,7 @@ class KernelSpec:
                     f"{name}: the template's {each} is a {kind}, so it is one of the sizes in shapes; there are {sorted(known) or 'none'}"
                 )
         if self._generic and not self._fixed():
-            bound = {self._kinds[i].ctype for i in self.inputs}
+            bound = {self.kinds[i].ctype for i in self.inputs}
             if unknown := self._generic - bound:
                 raise ValueError(f"{name}: nothing tells the template's {sorted(unknown)}: no input is an array of it")
         fixed = dict(self._fixed()) | {each: "float" if kind == "typename" else "1" for kind, each in self.declared.template}
@@ -203,7 +223,7 @@ class KernelSpec:
         return Plan(sizes, types, outputs, options, tuple(max(0, n) for n in grid), block, shared)
 
     def _bind_type(self, name: str, array: Any, types: dict[str, str]) -> None:
-        ctype = self._kinds[name].ctype
+        ctype = self.kinds[name].ctype
         if ctype in self._generic and ctype not in types:
             found = ctype_of(array.dtype)
             if found is None:
@@ -221,13 +241,13 @@ class KernelSpec:
     ) -> tuple[tuple[int, ...], np.dtype[Any]]:
         if name in given.outputs:
             return given.outputs[name]
-        ctype = self._kinds[name].ctype
-        if name in self.shapes:
-            shape = self.shapes[name].made(f"{self.name}: {name}", known)
-        elif self.inputs:
-            shape = tuple(arrays[self.inputs[0]].shape)
-        else:
-            raise ValueError(f"{self.name}: nothing tells the shape of {name}; give it in shapes")
+        ctype = self.kinds[name].ctype
+        told = self.shapes.get(name)
+        shape = tuple(arrays[self.inputs[0]].shape) if told is None else told.made(f"{self.name}: {name}", known)
+        if name in self.updated and (begins := tuple(arrays[self.updated[name]].shape)) != shape:
+            advice = ", as the first input has; give it in shapes" if told is None else ""
+            from_ = f"a copy of {self.updated[name]} of shape {begins}"
+            raise ValueError(f"{self.name}: {name} begins as {from_}, but has shape {shape}{advice}")
         return shape, dtype_of(types.get(ctype, ctype))
 
     def _amounts(self, what: str, known: Mapping[str, Any]) -> tuple[int, ...]:

@@ -313,7 +313,8 @@ def _launched_by_cupy(library: Any, kernel: Prepared, call: Call, block: tuple[i
         threads, shared = getattr(function, "max_threads_per_block", 1024), getattr(function, "max_dynamic_shared_size_bytes", 48 * 1024)
         raise ValueError(
             f"{call.kernel} cannot be launched: a block of it has up to {threads} threads and {shared} bytes of dynamic shared memory, got "
-            f"grid {call.grid}, block {block}, shared {call.shared} ({error})"
+            f"grid {call.grid}, block {block}, shared {call.shared} ({error}). CUDA's limits: grid (2147483647, 65535, 65535), block "
+            "(1024, 1024, 64)"
         ) from error
 
 

@@ -91,8 +91,8 @@ class Kernel(Operation):
         if len(args) > len(self.names):
             results, those = ", ".join(self.outputs), "they are" if len(self.outputs) > 1 else "it is"
             return (
-                f"; {results}: a pointer that is not const is a result and is not passed. What a kernel updates is read from a pointer to "
-                f"const and written to another; {those} not set before the launch, unless named in zeroed"
+                f"; {results}: a pointer that is not const is a result and is not passed; {those} not set before the launch, unless named "
+                "in zeroed=, or in updated= with the name of an argument to begin with"
             )
         if len(args) < len(self.names) and self.spec.numbers:
             return "; a number is an argument unless a shape in shapes= has a size of its name"
@@ -161,7 +161,7 @@ class Kernel(Operation):
         sizes |= set(mine.derived) - there
         spec = replace(
             mine, kernel=kernel, name=f"{mine.name}_adjoint", shapes={name: shape for name, shape in shapes.items() if name in there},
-            zeroed=mine.zeroed_later & there, zeroed_later=frozenset(), shapes_later={}, known=sizes,
+            zeroed=mine.zeroed_later & there, zeroed_later=frozenset(), updated={}, shapes_later={}, known=sizes,
         )  # fmt: skip
         reads = {*mine.inputs, *mine.outputs, *(f"grad_{name}" for name in mine.outputs)}
         writes = {f"grad_{name}" for name in mine.inputs if name not in self.constant}
@@ -205,8 +205,8 @@ class Kernel(Operation):
 def kernel(
     source: Any, name: str | None = None, *, shapes: Mapping[str, str] | None = None, adjoint: Any = None, linear: bool = False,
     jvp: Any = None, host: Callable[..., Any] | None = None, host_adjoint: Callable[..., Any] | None = None,
-    constant: Sequence[str] = (), zeroed: Sequence[str] = (), threads: Amount | None = None, grid: Amount | None = None,
-    block: Amount = 256, shared: Amount = 0, options: Sequence[str] = (), parameters: str | None = None,
+    constant: Sequence[str] = (), zeroed: Sequence[str] = (), updated: Mapping[str, str] | None = None, threads: Amount | None = None,
+    grid: Amount | None = None, block: Amount = 256, shared: Amount = 0, options: Sequence[str] = (), parameters: str | None = None,
 ) -> Kernel:  # fmt: skip
     """A CUDA kernel as a differentiable operation.
 
@@ -233,6 +233,8 @@ def kernel(
             NumPy's or gradlib's functions.
         constant: inputs without a gradient.
         zeroed: outputs, also of the adjoint, that are set to zero before the launch, as for atomicAdd.
+        updated: outputs that the kernel updates in place: ``{"x": "before"}``. The result x begins as a copy of an argument ``before``,
+            which takes x's place in calls and in the adjoint. An input's name makes it begin as a copy of that.
         threads: the number of threads in up to three directions, as numbers or formulas of sizes ("B * D"); by default one for each element
             of the first output.
         grid: the number of blocks, instead of threads.
@@ -274,12 +276,13 @@ def kernel(
     derivatives = {
         "adjoint": adjoint, "linear": linear, "jvp": jvp, "host": host, "host_adjoint": host_adjoint, "constant": frozenset(constant)
     }  # fmt: skip
-    return _declared(found, called, dict(shapes or {}), frozenset(zeroed), given, derivatives)
+    return _declared(found, called, dict(shapes or {}), frozenset(zeroed), dict(updated or {}), given, derivatives)
 
 
 def _declared(
-    source: Source, name: str, shapes: dict[str, str], zeroed: frozenset[str], launch: dict[str, Any], derivatives: dict[str, Any]
-) -> Kernel:
+    source: Source, name: str, shapes: dict[str, str], zeroed: frozenset[str], updated: dict[str, str], launch: dict[str, Any],
+    derivatives: dict[str, Any],
+) -> Kernel:  # fmt: skip
     """``kernel``, of a source that was found. Its arguments are what an operation is pickled as."""
     label, adjoint = name.partition("<")[0], derivatives["adjoint"]
     parameters = declaration(source, name).declared
@@ -288,12 +291,12 @@ def _declared(
     sized = {each: Shape(text) for each, text in shapes.items()}
     spec = KernelSpec(
         source, name, label, {each: sized[each] for each in sized if each not in later}, **launch, zeroed=zeroed & outputs,
-        zeroed_later=zeroed - outputs, shapes_later={each: sized[each] for each in sized if each in later},
+        updated=updated, zeroed_later=zeroed - outputs, shapes_later={each: sized[each] for each in sized if each in later},
     )  # fmt: skip
     if unknown := derivatives["constant"] - set(spec.inputs):
         raise ValueError(f"{label}: constant names {sorted(unknown)}, but its inputs are {', '.join(spec.inputs)}")
     if unknown := set(spec.zeroed_later) - {f"grad_{each}" for each in spec.inputs}:
         raise ValueError(f"{label}: zeroed names {sorted(unknown)}, which are no outputs of the kernel or its adjoint")
     made = Kernel(spec, **derivatives)
-    made.declared = (_declared, (source, name, shapes, zeroed, launch, derivatives))
+    made.declared = (_declared, (source, name, shapes, zeroed, updated, launch, derivatives))
     return made

@@ -155,6 +155,7 @@ def test_what_does_not_go_together_is_refused(device):
         (lambda: elementwise("raw T x", "T y", "y = x[i]"), ValueError, "'raw T x' is .*; what indexes an input is a gradlib.cuda.kernel"),
         (lambda: elementwise("T x", "T y, T z", "y = z = x"), ValueError, "has one result, got 'T y, T z'"),
         (lambda: reduction("T x", "T y, T z", "x", "a + b", "y = a", "0"), ValueError, "has one result"),
+        (lambda: elementwise("X x, Y y", "Z z", "z = x * y"), ValueError, "nothing tells the result's type Z: no input has it"),
         (lambda: wave({"q": "1"}), ValueError, r"derivative names \['q'\]; its inputs are x, y"),
         (lambda: wave({"x": lambda q: q}), ValueError, r"derivative by x asks for \['q'\]; there are x, y, z"),
         (lambda: wave()(x), TypeError, "missing a required argument: 'y'"),
@@ -293,3 +294,32 @@ def test_operations_are_copied_as_themselves_and_pickled_as_declarations():
         again = pickle.loads(pickle.dumps(each))
         assert gradlib.equal(again(x), each(x))
         assert "gradcheck" in again.check(x)
+
+
+@pytest.mark.cuda
+def test_options_and_the_type_of_a_reduction_are_cupys():
+    x = gradlib.tensor([[300.0, 300.0], [2.0, 3.0]], dtype=gradlib.float16, device="cuda", requires_grad=True)
+    norm = reduction(
+        "float16 x", "float16 y", "(float)x * (float)x", "a + b", "y = sqrtf(a * FACTOR)", "0", "norm", derivative={"x": "x / y"},
+        reduce_type="float", options=["-DFACTOR=1"],
+    )  # fmt: skip
+    made = norm(x, dim=1)
+    assert made.tolist() == [424.25, 3.60546875]  # the squares are beyond float16
+    made.sum().backward()
+    np.testing.assert_allclose(x.grad[0].cpu().numpy(), [0.7071, 0.7071], rtol=1e-3)
+    times = elementwise("T x", "T y", "y = x * FACTOR", "times", derivative={"x": "FACTOR"}, options=["-DFACTOR=3"])
+    y = gradlib.ones(2, device="cuda", requires_grad=True)
+    times(y).sum().backward()
+    assert (times(y).tolist(), y.grad.tolist()) == ([3, 3], [3, 3])
+    whole = elementwise("T x, int32 k", "T y", "y = x * k", "whole")
+    assert whole(y, 3).tolist() == [3, 3]
+    with pytest.raises(TypeError, match=r"whole: k has dtype int32, got 3\.7"):
+        whole(y, 3.7)
+
+
+def test_a_reduction_takes_torchs_dimensions(device):
+    assert length()(gradlib.tensor(-3.0), dim=0).item() == 3
+    with pytest.raises(RuntimeError, match="appears multiple times"):
+        length()(gradlib.ones(2, 2), dim=(0, 0))
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        length()(gradlib.tensor(-3.0), dim=1)

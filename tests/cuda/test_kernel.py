@@ -306,6 +306,69 @@ def test_types_that_the_source_names_are_understood(tmp_path):
     assert kernel(body.format("char"), shapes={"x": "*n"})(x.to(gradlib.int8)).tolist() == [0, 1]
 
 
+UPDATES = r"""
+extern "C" __global__ void cut(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && x[i] < 0) x[i] = 0;
+}
+extern "C" __global__ void cut_adjoint(const float* x, const float* grad_x, float* grad_before, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) grad_before[i] = x[i] > 0 ? grad_x[i] : 0;
+}
+extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+extern "C" __global__ void axpy_adjoint(float a, const float* grad_y, float* grad_x, float* grad_y0, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { grad_x[i] = a * grad_y[i]; grad_y0[i] = grad_y[i]; }
+}
+"""
+
+
+@pytest.mark.cuda
+def test_a_kernel_that_updates_its_argument_gets_a_copy(rng):
+    x = gradlib.tensor(rng.standard_normal((2, 3)), dtype=gradlib.float32, device="cuda")
+    kept = x.clone()
+    cut = kernel(UPDATES, "cut", shapes={"x": "*n"}, updated={"x": "before"}, adjoint="cut_adjoint", host=gradlib.relu)
+    assert (cut.names, cut.outputs) == (("before",), ("x",))
+    for each in (x, x.t()):
+        assert gradlib.equal(cut(each), gradlib.relu(each))
+        assert cut.check(each) == ("values", "gradients", "gradcheck")
+    assert gradlib.equal(x, kept)
+    axpy = kernel(UPDATES, "axpy", shapes={"x": "*n", "y": "*n"}, updated={"y": "y0"}, adjoint="axpy_adjoint", linear=True)
+    assert axpy.names == ("a", "x", "y0")
+    assert axpy.check(2.0, x, kept + 1) == ("gradcheck", "gradgradcheck", "adjoint")
+    raw = kernel(cupy.RawKernel(UPDATES, "axpy"), shapes={"x": "*n"}, updated={"y": "x"}, adjoint=lambda grad_y, a: (1 + a) * grad_y)
+    assert raw.check(2.0, x) == ("gradcheck", "gradgradcheck")
+
+
+def pair():
+    return gradlib.ones(2, device="cuda"), gradlib.ones(1, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (lambda: kernel(UPDATES, "cut"), "no pointer is to const, so the kernel has no input. If it updates x, say updated={'x': 'before"),
+        (lambda: kernel(UPDATES, "axpy", updated={"x": "y"}), "axpy: updated names 'x', which is no output"),
+        (lambda: kernel(UPDATES, "axpy", updated={"y": "y0"}, zeroed=["y"]), "axpy: updated names 'y', which is no output that keeps"),
+        (lambda: kernel(UPDATES, "axpy", updated={"y": "n"}), "axpy: y begins as a copy of n, which is no input of its type"),
+        (
+            lambda: kernel(UPDATES, "axpy", shapes={"x": "*n"}, updated={"y": "y0"})(1.0, *pair()),
+            r"axpy: y begins as a copy of y0 of shape \(1,\), but has shape \(2,\), as the first input has; give it in shapes",
+        ),
+        (
+            lambda: kernel(UPDATES, "axpy", shapes={"x": "*n", "y": "*n"}, updated={"y": "y0"})(1.0, *pair()),
+            r"axpy: y0 has shape \(\*n\), got \(1,\), but n is 2",
+        ),
+    ],
+)  # fmt: skip
+def test_an_update_that_does_not_go_together_is_refused(run, text):
+    with pytest.raises(ValueError, match=text):
+        run()
+
+
 @pytest.mark.cuda
 def test_an_adjoint_of_gradlibs_gets_tensors_in_every_pass():
     source = r"""extern "C" __global__ void sums(const double* x, double* y, int B, int D) {
@@ -462,7 +525,7 @@ def test_vmap_runs_row_by_row_and_says_so(device):
         (lambda x: softplus()([1.0], 1.0), TypeError, "x is a Tensor or an array, got list"),
         (lambda x: softplus()(x), TypeError, "softplus takes x, beta, got 1 by position: missing .*; a number is an argument unless"),
         (lambda x: softplus()((1,), (256,), (x, 1.0)), TypeError, "too many positional arguments; grid and block are not passed"),
-        (lambda x: softplus()(x, 1.0, x), TypeError, "y: a pointer that is not const is a result and is not passed. What a kernel updates"),
+        (lambda x: softplus()(x, 1.0, x), TypeError, r"y: a pointer that is not const is a result and is not passed; .* or in updated="),
         (lambda x: softplus(shared="n - 9")(x, 1.0), ValueError, "softplus: shared is a number of bytes, got shared='n - 9', which is -3"),
         (lambda x: softplus(block=0)(x, 1.0), ValueError, "softplus: a block has at least one thread, got block=0"),
         (lambda x: softplus(adjoint=None, constant=["x"])(x.requires_grad_(), 1.0), ValueError, "x is a constant, got a Tensor that"),

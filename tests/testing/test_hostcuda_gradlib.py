@@ -135,3 +135,9 @@ def test_shifts_by_more_than_the_width() -> None:
     x = cupy.array([1, -8, 1 << 40])
     assert [(x << n).get().tolist() for n in (3, 64, 70)] == [[8, -64, 8 << 40], [0, 0, 0], [0, 0, 0]]
     assert [(x >> n).get().tolist() for n in (3, 64, 70)] == [[0, -1, 1 << 37], [0, -1, 0], [0, -1, 0]]
+
+
+def test_a_hazard_of_a_users_kernel_names_it() -> None:
+    source = 'extern "C" __global__ void beyond(const float* x, float* y) { y[x[0] > 0 ? 3 : 0] = 1; }'
+    with hostcuda.expected(r"beyond\w*:? (wrote|writes) "):
+        gradlib.cuda.kernel(source)(gradlib.ones(3, device="cuda"))

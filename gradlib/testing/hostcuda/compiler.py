@@ -122,10 +122,10 @@ def program(source: str, name_expressions: Sequence[str] = ()) -> str:
     declared = {kernel.name: kernel for kernel in kernels_of(source)}
     entries = [(name, name, kernel) for name, kernel in declared.items() if not name.startswith("<")]
     for number, expression in enumerate(name_expressions):
-        base = re.sub(r"<.*", "", expression).strip().rsplit("::", 1)[-1]
+        base = base_name(expression)
         kernel = declared.get("<" + base) or declared.get(base)
         if kernel is not None:
-            entries.append((lowered(number), expression, kernel))
+            entries.append((lowered(number, expression), expression, kernel))
     text = _DYNAMIC.sub(r"\2* const \3 = reinterpret_cast<\2*>(hostcuda_dynamic_shared);", source)
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
@@ -137,9 +137,15 @@ def program(source: str, name_expressions: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def lowered(number: int) -> str:
-    """The name of the kernel that a name expression stands for."""
-    return f"hostcuda_expression_{number}"
+def base_name(expression: str) -> str:
+    """The kernel's own name in a name expression."""
+    return re.sub(r"<.*", "", expression, flags=re.DOTALL).strip().rsplit("::", 1)[-1]
+
+
+def lowered(number: int, expression: str) -> str:
+    """The name that the kernel of a name expression has in the module, and in hazards; it holds the kernel's own, as a compiler's does."""
+    base = base_name(expression)
+    return f"_Z{len(base)}{base}_hostcuda_{number}"
 
 
 @cache
@@ -226,7 +232,7 @@ def program_class(compile_exception: type[Exception]) -> type:
                 made = shared_object(self.src, options, self.name_expressions)
             except BuildError as error:
                 raise compile_exception(str(error), self.src, self.name, options, "hostcuda") from None
-            mapping = {expression: lowered(number) for number, expression in enumerate(self.name_expressions)} or None
+            mapping = {expression: lowered(number, expression) for number, expression in enumerate(self.name_expressions)} or None
             return b"hostcuda:" + bytes(made) + b"\0", mapping
 
     return Program
