@@ -159,7 +159,8 @@ class KernelSpec:
         for kind, each in self.declared.template:
             if kind != "typename" and each not in known and not self._fixed():
                 raise ValueError(
-                    f"{name}: the template's {each} is a {kind}, so it is one of the sizes in shapes; there are {sorted(known) or 'none'}"
+                    f"{name}: the template's {each} is a {kind}, so it is one of the sizes in shapes; there are {sorted(known) or 'none'}. "
+                    f"Or ask for an instance: kernel(source, '{name}<float, 3>', ...)"
                 )
         if self._generic and not self._fixed():
             bound = {self.kinds[i].ctype for i in self.inputs}

@@ -81,12 +81,18 @@ def _made(given: Any, name: str | None, parameters: str | None) -> tuple[Source,
     if called is None:
         raise ValueError("a RawModule holds several kernels; say which: kernel(module, name, ...)")
     base = called.partition("<")[0]
-    instances = [each for each in getattr(given, "name_expressions", None) or () if each.partition("<")[0] == base]
-    if instances and called not in instances:
-        raise ValueError(f"{called} is no instance of a template in this RawModule; name one of its instances: {', '.join(instances)}")
+    check_instance(given, called)
     if parameters is None and isinstance(code, str) and base not in code:
         raise ValueError(f"{called} is not how the source names this kernel; say how: kernel(made, 'scale<float>', ...)")
     text = f"__global__ void {base}({parameters}) {{}}" if parameters is not None else code
     if not isinstance(text, str):
         raise ValueError(f'{called} has no source to read its declaration from; give parameters="const float* x, float* y, int n"')
-    return Source(text, f"<{called}>", made=given), called
+    return Source(text, f"<{called}>", made=given, launches="" if hasattr(given, "get_function") else called), called
+
+
+def check_instance(made: Any, name: str) -> None:
+    """Check that a kernel's name is not that of a template, of which a RawModule has instances. Raises: ValueError that lists them."""
+    base = name.partition("<")[0]
+    instances = [each for each in getattr(made, "name_expressions", None) or () if each.partition("<")[0] == base]
+    if instances and name not in instances:
+        raise ValueError(f"{name} is no instance of a template in this RawModule; name one of its instances: {', '.join(instances)}")

@@ -170,12 +170,23 @@ class Prepared:
             kernel.max_dynamic_shared_size_bytes = most_shared(device)  # 48 KiB where nobody asks
             return kernel
         if source.made is not None:
-            return source.made.get_function(self.kernel) if hasattr(source.made, "get_function") else source.made
+            return self._of_cupys(source.made, source.launches)
         asked = expression(source, self.kernel, self.options)
         with showing_line(asked, source):
             kernel = compiled(source, self.options, device, asked).get_function(asked)
         kernel.max_dynamic_shared_size_bytes = most_shared(device) - kernel.shared_size_bytes
         return kernel
+
+    def _of_cupys(self, made: Any, launches: str) -> Any:
+        """The kernel of a user's RawModule, the user's own kernel, or another one in the text of a RawKernel: its adjoint."""
+        if not launches:
+            return made.get_function(self.kernel)
+        if self.kernel == launches:
+            return made
+        module = cupy().RawModule(
+            code=made.code, options=made.options, backend=made.backend, name_expressions=(self.kernel,) if "<" in self.kernel else None
+        )
+        return module.get_function(self.kernel)
 
 
 def most_shared(device: int) -> int:

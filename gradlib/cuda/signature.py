@@ -117,7 +117,7 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     Raises:
         ValueError: the source has no such kernel; the message lists those that it has.
     """
-    base = kernel.partition("<")[0]
+    base = kernel.partition("<")[0].rpartition("::")[2]
     head = r'(?:template\s*<([^<>]*)>\s*)?(?:extern\s*"C"\s*)?(?:static\s+|inline\s+)*__global__[^;{]*?\b'
     texts = [_COMMENT.sub(" ", each) for each in (text_of(source), *(headers(source) if isinstance(source, Source) else ()))]
     match = next(filter(None, (re.search(rf"{head}{re.escape(base)}\s*\(([^)]*)\)", text) for text in texts)), None)

@@ -85,6 +85,7 @@ class Source:
         flags: further flags for the compiler.
         digest: of the headers that it includes, as they were when it was declared.
         made: a kernel or module of CuPy's that is launched unchanged; text then only holds its declaration.
+        launches: the name of the kernel that ``made`` is; empty for a module.
     """
 
     text: str
@@ -93,6 +94,7 @@ class Source:
     folder: str | None = None
     flags: tuple[str, ...] = ()
     made: Any = None
+    launches: str = ""
     digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:

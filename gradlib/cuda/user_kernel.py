@@ -19,7 +19,7 @@ from gradlib.cuda.kernel_adjoint import Derivative
 from gradlib.cuda.kernel_check import check
 from gradlib.cuda.kernel_op import Implementation, Operation, Values, bound, recorded, refuse_constants
 from gradlib.cuda.kernel_plan import Amount, CallInfo, KernelSpec
-from gradlib.cuda.kernel_source import source_of
+from gradlib.cuda.kernel_source import check_instance, source_of
 from gradlib.cuda.shapes import Shape
 from gradlib.cuda.signature import declaration
 from gradlib.cuda.source import Source
@@ -155,6 +155,7 @@ class Kernel(Operation):
     def _adjoint_spec(self, kernel: str) -> KernelSpec:
         """The adjoint kernel's spec. It takes sizes, shapes and launch configuration from the forward's, for the names that it has too."""
         mine = self.spec
+        check_instance(mine.source.made, kernel)
         there = {p.name for p in declaration(mine.source, kernel).declared}
         shapes = dict(mine.shapes) | {f"grad_{name}": shape for name, shape in mine.shapes.items()} | dict(mine.shapes_later)
         sizes = (frozenset(mine.numbers) - there).union(*(mine.shapes[name].names for name in mine.inputs if name in mine.shapes))
@@ -284,7 +285,7 @@ def _declared(
     derivatives: dict[str, Any],
 ) -> Kernel:  # fmt: skip
     """``kernel``, of a source that was found. Its arguments are what an operation is pickled as."""
-    label, adjoint = name.partition("<")[0], derivatives["adjoint"]
+    label, adjoint = name.partition("<")[0].rpartition("::")[2], derivatives["adjoint"]
     parameters = declaration(source, name).declared
     outputs, there = {p.name for p in parameters if p.written}, {p.name for p in parameters}
     later = {p.name for p in declaration(source, adjoint).declared} - there if isinstance(adjoint, str) else set[str]()

@@ -607,7 +607,7 @@ def test_sources_that_cannot_be_wrapped_are_refused():
         kernel('extern "C" __global__ void f(const float* x) {}')
     with pytest.raises(ValueError, match=r"nothing tells the template's \['T'\]"):
         kernel("template <typename T> __global__ void f(const float* x, T* y) {}")
-    with pytest.raises(ValueError, match="the template's D is a int, so it is one of the sizes in shapes"):
+    with pytest.raises(ValueError, match=r"template's D is a int, so it is one of the sizes in shapes; .* an instance: .*'f<float, 3>'"):
         kernel("template <int D> __global__ void f(const float* x, float* y) {}")
     with pytest.raises(ValueError, match=r"parameter 'x' has type 'char3'"):
         kernel('extern "C" __global__ void f(const char3* x, float* y) {}')
@@ -713,6 +713,29 @@ def test_kernels_of_cupy_are_taken_as_they_are():
     with pytest.raises(ValueError, match="is not how the source names this kernel"):
         kernel(function, shapes={"x": "*n"})
     assert gradlib.equal(kernel(function, "softplus<float>", shapes={"x": "*n"})(x.detach(), 1.0), made)
+
+
+@pytest.mark.cuda
+def test_the_adjoint_of_a_cupy_kernel_may_stand_in_its_source(rng):
+    x = gradlib.tensor(rng.standard_normal(5), dtype=gradlib.float32, device="cuda")
+    text = LINE.replace("OFF", "1")
+    given = {"shapes": {"x": "*n"}, "adjoint": "line_adjoint", "linear": True}
+    for made in (cupy.RawKernel(text, "line"), cupy.RawModule(code=text)):
+        assert kernel(made, "line", **given).check(x, 2.0) == ("gradcheck", "gradgradcheck", "adjoint")
+    template = SOFTPLUS.replace("softplus(", "soft(").replace("softplus_adjoint", "soft_adjoint")
+    module = cupy.RawModule(code=template, name_expressions=("soft<double>", "soft_adjoint<double>"))
+    shapes = {"x": "*n"}
+    assert kernel(module, "soft<double>", shapes=shapes, adjoint="soft_adjoint<double>").check(x.double(), 2.0) == ("gradcheck",)
+    with pytest.raises(ValueError, match=r"soft_adjoint is no instance of a template in this RawModule; .* soft_adjoint<double>"):
+        kernel(module, "soft<double>", shapes=shapes, adjoint="soft_adjoint")
+
+
+@pytest.mark.cuda
+def test_a_kernel_in_a_namespace_has_its_full_name(rng):
+    x = gradlib.tensor(rng.standard_normal(5), device="cuda")
+    spaced = kernel(f"namespace mine {{ {SOFTPLUS} }}", "mine::softplus", shapes={"x": "*n"}, adjoint="mine::softplus_adjoint")
+    assert spaced.name == "softplus"
+    assert spaced.check(x, 2.0) == ("gradcheck",)
 
 
 @pytest.mark.cuda
