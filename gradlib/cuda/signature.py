@@ -177,7 +177,8 @@ def _typed(source: str | Source, parameter: Parameter, names: Mapping[str, str])
         raise ValueError(
             f"{source}: parameter {parameter.name!r} has type {ctype!r}; a kernel takes bool, C's integers, float, double, __half, "
             "__nv_bfloat16, complex<float> and complex<double>, names that typedef, using, #define or an option -D give them once, "
-            "and pointers to them"
+            "and pointers to them. A vector or a struct is read by a cast in the kernel: reinterpret_cast<const float2*>(x) of a "
+            "const float* x; a struct by value is a parameter for each of its fields"
         )
     return Parameter(parameter.name, ctype, parameter.pointer, parameter.written)
 
