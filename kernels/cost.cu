@@ -59,10 +59,10 @@ struct Motion {
     }
 };
 
-// Signed distance of x from an interval; zero within, NaN for NaN.
+// Signed distance of x from an interval; zero within, also of an infinite x where a bound is, NaN for NaN.
 __device__ __forceinline__ real beyond(real x, real lower, real upper) {
-    const real raised = x < lower ? lower : x;
-    return x - (raised > upper ? upper : raised);
+    const real under = x >= lower ? real(0) : x - lower;
+    return x <= upper ? under : x - upper;
 }
 
 // What a term, without the step's time, costs N values x of its state, and its slope by them.

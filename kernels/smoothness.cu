@@ -44,8 +44,8 @@ __device__ __forceinline__ real penalise(const Penalty& penalty, real x, real& c
         slope = 2 * weight * x;
     }
     if (LIMITS) {
-        const real above = x > penalty.upper[KIND] ? x - penalty.upper[KIND] : real(0);
-        const real below = x < penalty.lower[KIND] ? penalty.lower[KIND] - x : real(0);
+        const real above = x <= penalty.upper[KIND] ? real(0) : x - penalty.upper[KIND];  // NaN of NaN
+        const real below = x >= penalty.lower[KIND] ? real(0) : penalty.lower[KIND] - x;
         cost += penalty.limit_weight * (above * above + below * below);
         slope += 2 * penalty.limit_weight * (above - below);
     }

@@ -34,8 +34,8 @@ def folded(level: Level, value: Any, target: tuple[int, ...]) -> Tensor:
 
 def folded_times(level: Level, dt: Any, batch: int) -> Any:
     """dt for the folded trajectories; as it is when it is the same for all of them."""
-    _, shape, number = _parted(level, dt)
-    if number == 1 and (len(shape) < 2 or shape[0] == 1):
+    _, shape, _ = _parted(level, dt)
+    if not level.holds(dt) and (len(shape) < 2 or shape[0] == 1):
         return dt
     return folded(level, dt, (batch, shape[-1] if shape else 1))
 
@@ -58,8 +58,8 @@ def folded_target(level: Level, part: Any, options: Any, place: int) -> Any:
     """A part of a motion, or a reference or goal of a cost, (1 or B, ..): with a row for each trajectory unless it is the same for all."""
     if part is None:
         return None
-    _, own, number = _parted(level, part)
-    if number == 1 and own[0] == 1 and own != options.shape:
+    _, own, _ = _parted(level, part)
+    if not level.holds(part) and own[0] == 1 and own != options.shape:
         return part
     return folded(level, part, (options.shape[0], *own[1:]))
 

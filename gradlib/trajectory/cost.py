@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, constant, device_index, is_array, move, on_device_of
+from gradlib.backend.array import Array, device_index, is_array, move, on_device_of
 from gradlib.core.declaration import Joint
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.elementwise import sign
-from gradlib.ops.join import cat
+from gradlib.ops.nn import constant_pad
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op as where
 from gradlib.trajectory import cost_device as device, cost_host as host
@@ -117,11 +117,11 @@ class MotionCost:
                 self._packed[key] = device.Packed(xp, self.laid(sizes, like.dtype), key[2].name)
         return self._packed[key]
 
-    def constant(self, table: np.ndarray, like: Any, first: int = 0) -> Any:
-        """A table of a term as rules take it, a number or an array where the values lie; zero on the steps before ``first``."""
+    def constant(self, table: np.ndarray, like: Any, first: int = 0, horizon: int = 1) -> Any:
+        """A table of a term as rules take it, a number or an array where the values lie: of the steps from ``first`` on."""
         key = (id(table), first, device_index(raw(like)), raw(like).dtype)
         if key not in self._beside:
-            counted = table * (np.arange(table.shape[0]) >= first)[:, None] if first else table
+            counted = table if len(table) < horizon else table[first:]
             self._beside[key] = float(counted[0, 0]) if counted.size == 1 else move(counted.astype(key[3]), key[2])
         return self._beside[key]
 
@@ -383,77 +383,75 @@ class CostOptions(NamedTuple):
         return self.shape[1:][::-1] if self.time_last else self.shape[1:]
 
 
-def _seconds(dt: Any, like: Any) -> Any:
-    """dt as (1 or B, 1 or H), 1 for step 0, where it may be anything; a number stays one."""
+def _seconds(dt: Any, first: int, horizon: int) -> Any:
+    """The times of the steps from ``first`` on, (1 or B, 1 or their number, 1); a number stays one. That of step 0 may be anything."""
     if not is_array(raw(dt)):
         return dt
     times = dt.reshape((1,) * (2 - dt.ndim) + tuple(dt.shape))
-    if times.shape[1] == 1:
-        return times
-    return where(constant(_step_0, times.shape[1], dtype=np.bool_, index=device_index(raw(like))), 1.0, times)
-
-
-def _step_0(horizon: int) -> Array:
-    """(1, H): which step is the first."""
-    return np.arange(horizon)[None] == 0
+    return (times if times.shape[1] < horizon else times[:, first:])[..., None]
 
 
 def _priced(e: Any, weight: Any, power: int) -> tuple[Any, Any]:
     """The cost of distances and its derivative."""
-    slope = 2 * weight * e if power == 2 else weight * sign(e)
+    slope = 2 * weight * e if power == 2 else weight * where(e == e, sign(e), e)  # the sign of NaN is 0
     return slope * e / power, slope
 
 
-def _distances(costs: MotionCost, term: Laid, x: Any, targets: list[Any]) -> Any:
-    """The signed distance of x, (B, H, D), from the interval or from the target."""
+def _distances(costs: MotionCost, term: Laid, x: Any, targets: list[Any], horizon: int) -> Any:
+    """The signed distance of the steps that count, (B, their number, D), from the interval or from the target."""
     if term.target >= 0:
         return x - targets[term.target]
-    return x - x.clip(costs.constant(term.lower, x), costs.constant(term.upper, x))
+    lower, upper = (costs.constant(table, x, term.first, horizon) for table in (term.lower, term.upper))
+    nearest = x.clip(lower, upper)
+    return where(x == nearest, 0.0, x - nearest) if term.is_open else x - nearest
 
 
 def _path_slope(costs: MotionCost, term: Laid, p: Any) -> Any:
     """The derivative of the path's length by the positions, (B, H, D)."""
-    if p.shape[1] == 1:
-        return p * 0
     moved = p[:, 1:] - p[:, :-1]
     weighted = moved * costs.constant(term.lower, p)
     squares = sum(weighted * moved, 2, keepdim=True)
     still = squares == 0
     lengths = where(still, 1.0, squares) ** 0.5
-    by_moved = weighted * where(still, 0.0, costs.constant(term.weight, p, 1)[1:] / lengths)
-    none = p[:, :1] * 0
-    return cat([none, by_moved], 1) - cat([by_moved, none], 1)
+    by_moved = weighted * where(still, 0.0, costs.constant(term.weight, p, 1, p.shape[1]) / lengths)
+    return constant_pad(by_moved, (0, 0, 1, 0), 0) - constant_pad(by_moved, (0, 0, 0, 1), 0)
 
 
 def _by_operations(g: Any, dt: Any, costs: MotionCost, terms: list[Laid], options: CostOptions, parts: list[Any]) -> list[Any]:
-    """The gradients by dt and the parts, by operations: what is differentiated again, and what references and goals get."""
-    states, targets = ([None if x is None else steps_first(x, options.time_last) for x in some] for some in (parts[:4], parts[4:]))
-    by_states: list[Any] = [None if x is None else x * 0 for x in states]
+    """The gradients by dt and the parts, by operations: what is differentiated again, and what references and goals get.
+
+    A term sees the steps that it counts and no others, whose values may be anything. None stands for zeros.
+    """
+    ordered: list[Any] = [None if x is None else steps_first(x, options.time_last) for x in parts]
+    states, targets = ordered[:4], ordered[4:]
+    by_states: list[Any] = [None] * 4
     by_targets: list[Any] = [None] * len(targets)
-    by_dt: Any = 0
-    each_one = g.reshape(-1, 1, 1)
+    by_dt, each_one, horizon = None, g.reshape(-1, 1, 1), options.sizes[0]
     for term in terms:
+        first = term.first
         if term.state == PATH:
-            by_states[0] = by_states[0] + each_one * _path_slope(costs, term, states[0])
+            by_states[0] = _sum(by_states[0], each_one * _path_slope(costs, term, states[0]))
             continue
-        like = g if term.state == TIME else states[term.state]
-        weight, t = costs.constant(term.weight, like, term.first), _seconds(dt, like)
+        t = _seconds(dt, first, horizon)
+        if term.state == TIME and not is_array(raw(t)):
+            continue
+        x = t if term.state == TIME else states[term.state][:, first:]
+        e, weight = _distances(costs, term, x, targets, horizon), costs.constant(term.weight, x, first, horizon)
+        cost, slope = _priced(e, weight, term.power)
+        if term.timed or term.state == TIME:
+            by_step = sum((cost if term.timed else slope) * each_one, 2)
+            by_dt = _sum(by_dt, constant_pad(by_step, (first, 0), 0))
         if term.state == TIME:
-            if is_array(raw(t)):
-                each = t[..., None]
-                slope = _priced(each - each.clip(costs.constant(term.lower, like), costs.constant(term.upper, like)), weight, term.power)[1]
-                by_dt = by_dt + g[:, None] * slope[..., 0]
             continue
-        cost, slope = _priced(_distances(costs, term, like, targets), weight, term.power)
-        if term.timed:
-            by_dt = by_dt + sum(cost * each_one, 2)
-            slope = slope * (t if not is_array(raw(t)) else t[..., None])
-        slope = slope * each_one
-        by_states[term.state] = by_states[term.state] + slope
+        slope = (slope * t if term.timed else slope) * each_one
+        by_states[term.state] = _sum(by_states[term.state], constant_pad(slope, (0, 0, first, 0), 0) if first else slope)
         if term.target >= 0:
             by_targets[term.target] = -slope
-    back = [None if x is None else steps_first(x, options.time_last) for x in (*by_states, *by_targets)]
-    return [None if isinstance(by_dt, int) else by_dt, *back]
+    return [by_dt, *(None if x is None else steps_first(x, options.time_last) for x in (*by_states, *by_targets))]
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return second if first is None else first + second
 
 
 def _rule(
@@ -463,7 +461,10 @@ def _rule(
     cotangent = g[0]
     terms = costs.laid(options.sizes, raw(cotangent).dtype)
     if isinstance(cotangent, Tensor):
-        return _by_operations(cotangent, dt, costs, terms, options, parts)
+        by_dt, *made = _by_operations(cotangent, dt, costs, terms, options, parts)
+        none = [x is not None and by is None for x, by in zip(parts, made, strict=True)]  # a state that no term asks for
+        made = [constant_pad(x[:, :0], (0, 0, x.shape[1], 0), 0) if no else by for x, by, no in zip(parts, made, none, strict=True)]
+        return [by_dt, *made]
     made = [by_dt if wanted[1] else None, *(by if x is not None else None for by, x in zip((by_p, by_v, by_a, by_j), parts, strict=False))]
     if not isinstance(cotangent, np.ndarray) or not (cotangent == 1).all():  # where the cost was summed the gradients stand as they are
         made = [x if x is None or not x.size else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]

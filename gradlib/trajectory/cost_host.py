@@ -27,6 +27,7 @@ class RowTerm(NamedTuple):
         part: what of a row is computed. idle: how many numbers of it, at its beginning, do not count.
         weight: for each number of that part, or one for all. lower, upper: alike; both None where the interval is zero alone.
             Of PATH, weight is for each step, and `lower` for each number or None where all joints weigh 1.
+        is_open: as of `Laid`.
     """
 
     state: int
@@ -39,6 +40,7 @@ class RowTerm(NamedTuple):
     weight: Any
     lower: Any
     upper: Any
+    is_open: bool
 
 
 def row_terms(terms: Iterable[Laid], horizon: int, joints: int) -> list[RowTerm]:
@@ -55,7 +57,7 @@ def row_terms(terms: Iterable[Laid], horizon: int, joints: int) -> list[RowTerm]
                 weight, lower = weight * np.sqrt(lower), None
         elif np.ndim(lower) == np.ndim(upper) == 0 and lower == upper == 0:
             lower = upper = None
-        made.append(RowTerm(*term[:3], term.target, first, slice(first * wide, None), idle, weight, lower, upper))
+        made.append(RowTerm(*term[:3], term.target, first, slice(first * wide, None), idle, weight, lower, upper, term.is_open))
     return made
 
 
@@ -156,7 +158,11 @@ class _Block:
         if term.lower is None:
             return x
         e = x.clip(term.lower, term.upper)
-        return np.subtract(x, e, out=e)
+        within = x == e if term.is_open else None
+        np.subtract(x, e, out=e)
+        if within is not None:  # also of infinite ones, which less an infinite bound are NaN
+            np.copyto(e, 0, where=within)
+        return e
 
     def _added(self, term: RowTerm, e: Array, factor: Any) -> Array:
         """``e * factor``, zero where it does not count, added to the slope by the term's state."""

@@ -125,7 +125,7 @@ def _state_term(given: Any, begin: Any, end: Any, lanes: Any) -> None:
             else:
                 e = beyond(e, load(constants, lower + i * lower_on, lanes), load(constants, upper + i * upper_on, lanes))
             slope = load(constants, weight + i * weight_on, lanes)
-            slope = slope * (e + e) if power == 2 else signed(slope, e)
+            slope = (slope + slope) * e if power == 2 else signed(slope, e)
             if each_step:
                 t = load(seconds, i, lanes)
                 if by_dt:
@@ -154,7 +154,7 @@ def _time_term(fields: Any, constants: Any, horizon: Any, dt: Any, cost: Any, by
             t = dt[b if len(dt) > 1 else 0, h if each_step else 0]
             e = t - min(max(t, constants[fields[6] + i * fields[7]]), constants[fields[8] + i * fields[9]])
             slope = constants[fields[4] + i * fields[5]]
-            slope = slope * (e + e if fields[1] == 2 else np.sign(e))
+            slope = (slope + slope) * e if fields[1] == 2 else slope * np.sign(e)
             cost[b] += slope * e / dt.dtype.type(fields[1])
             if by_dt:
                 by_times[b, h if each_step else 0] += slope

@@ -41,6 +41,7 @@ class Laid(NamedTuple):
     Attributes:
         first: the first step that counts; power, timed: as of the term; state too.
         weight, lower, upper: (1 or H, 1 or D) in the dtype of the arithmetic. target: its place among the targets, -1 for none.
+        is_open: whether the interval is infinite on a side. An infinite state lies within it, though not at a distance from its end.
     """
 
     state: int
@@ -51,6 +52,7 @@ class Laid(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     target: int
+    is_open: bool
 
 
 def lay(terms: tuple[Term, ...], horizon: int, joints: int, dtype: np.dtype[Any]) -> list[Laid]:
@@ -68,9 +70,10 @@ def lay(terms: tuple[Term, ...], horizon: int, joints: int, dtype: np.dtype[Any]
             last, targets = targets, targets + 1
         weight, lower, upper = (_table(term, what, getattr(term, what), horizon, joints, dtype) for what in ("weight", "lower", "upper"))
         first = horizon - 1 if term.last else int(term.timed or term.state >= TIME)
-        if first:  # a row for each step, so that rules may set some to zero
+        if first:  # a row for each step, so that the gradient by dt has one too
             weight = np.ascontiguousarray(np.broadcast_to(weight, (horizon, weight.shape[1])))
-        made.append(Laid(term.state, term.power, term.timed, first, weight, lower, upper, last))
+        is_open = bool(np.isinf(lower).any() or np.isinf(upper).any())
+        made.append(Laid(term.state, term.power, term.timed, first, weight, lower, upper, last, is_open))
     if targets > 8:
         raise ValueError(f"MotionCost: a sum has at most eight references and goals, got {targets}; add the others to the costs")
     return made

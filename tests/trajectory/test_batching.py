@@ -69,6 +69,13 @@ def test_integrators_under_vmap_equal_one_after_the_other(rng, name, dt, start, 
     same(STEPS[name], (u, controls), (rng.uniform(0.5, 1.5, dt[0]), dt[1]), (rng.standard_normal(start[0]), start[1]))
 
 
+def test_one_row(rng):
+    u, dt = gradlib.tensor(rng.standard_normal((1, B, H, D))), gradlib.tensor([0.7])
+    for name, step in STEPS.items():
+        for found, expected in zip(gradlib.func.vmap(step)(u, dt), step(u[0], dt[0]), strict=True):
+            np.testing.assert_allclose(host(found)[0], host(expected), rtol=1e-12, err_msg=name)
+
+
 @pytest.mark.parametrize("name", ONE_TIME)
 def test_maps_with_one_step_length(rng, name):
     u, dt = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, V)

@@ -172,12 +172,12 @@ def test_rows_of_vmap(make):
         np.testing.assert_allclose(host(found), host(other(goals[i], seconds[i])), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", COSTS)
-def test_gradients_of_rows_of_vmap(make, name):
-    """By the motion, the step times, references and goals, beneath vmap and above it, as one row after the other."""
+@pytest.mark.parametrize(("name", "number"), [*((name, 2) for name in COSTS), ("all", 1)])
+def test_gradients_of_rows_of_vmap(make, name, number):
+    """By the motion, the step times, references and goals, beneath vmap and above it, as one row after the other; also of one row."""
     motion, times, references = drawn(make, grad=False)
     inputs = (*motion, times, *references)
-    rows = [gradlib.stack([x, 1.5 * x]) for x in inputs]
+    rows = [gradlib.stack([x, 1.5 * x][:number]) for x in inputs]
 
     def cost(*given):
         return COSTS[name][0](*given[5:])(given[:4], given[4]).sum()
@@ -185,7 +185,7 @@ def test_gradients_of_rows_of_vmap(make, name):
     places = tuple(range(len(inputs)))
     beneath = gradlib.func.vmap(gradlib.func.grad(cost, places))(*rows)
     above = gradlib.func.grad(lambda *given: gradlib.func.vmap(cost)(*given).sum(), places)(*rows)
-    for i in range(2):
+    for i in range(number):
         alone = gradlib.func.grad(cost, places)(*(x[i] for x in rows))
         for found, other, expected in zip(beneath, above, alone, strict=True):
             np.testing.assert_allclose(host(found[i]), host(expected), rtol=1e-12)
@@ -236,17 +236,51 @@ def test_without_a_gradient(make):
 
 
 def test_nan_is_not_hidden(make):
-    p = make.put(np.full((1, 2, 1), np.nan), True)
-    cost = BoundsCost((1.0,), power=1)((p,)) + BoundsCost((1.0,))((p,))
+    p, goal = make.put(np.full((1, 2, 1), np.nan), True), make(1)
+    cost = (BoundsCost((1.0,), power=1) + BoundsCost((1.0,)) + TrackingCost((goal,), power=1))((p,))
     assert np.isnan(host(cost)).all()
+    for recorded in (False, True):
+        for found in grad(cost.sum(), (p, goal), create_graph=recorded, retain_graph=True):
+            assert np.isnan(host(found)).all()
 
 
-def test_energy_does_not_count_the_first_step(make):
-    a = make(B, H, D)
-    states = gradlib.where(gradlib.arange(H, device=a.device)[:, None] == 0, float("nan"), a.detach()).requires_grad_()
-    cost = (EnergyCost(acceleration=1.0) + EnergyCost(acceleration=2.0))((None, None, states), 0.5)
-    np.testing.assert_allclose(host(cost), 1.5 * (host(a)[:, 1:] ** 2).sum((1, 2)))
-    np.testing.assert_array_equal(host(grad(cost.sum(), (states,))[0])[:, 0], 0)
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("recorded", [False, True])
+def test_steps_that_do_not_count_may_be_anything(make, recorded):
+    """The first one of energies, all but the last of terminal states: zero in every gradient, in that by a goal no NaN."""
+    a, goal, p = make(B, H, D), make(D), make(B, H, D)
+    cost = EnergyCost(acceleration=1.0) + EnergyCost(acceleration=2.0) + TerminalCost((goal,))
+    states = make.put(np.where(np.arange(H)[:, None] == 0, np.nan, host(a)), True)
+    places = make.put(np.where(np.arange(H)[:, None] < H - 1, np.inf, host(p)), True)
+    value = cost((places, None, states), 0.5)
+    away = host(p)[:, -1] - host(goal)
+    np.testing.assert_allclose(host(value), 1.5 * (host(a)[:, 1:] ** 2).sum((1, 2)) + (away**2).sum(1))
+    by_p, by_a, by_goal = (host(x) for x in grad(value.sum(), (places, states, goal), create_graph=recorded))
+    np.testing.assert_array_equal(by_a[:, 0], 0)
+    np.testing.assert_array_equal(by_p[:, :-1], 0)
+    np.testing.assert_allclose(by_p[:, -1], 2 * away)
+    np.testing.assert_allclose(by_goal, -2 * away.sum(0))
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_infinite_bounds_bind_nothing(make, power, recorded):
+    """Nor infinite states; those beyond a finite bound cost without end."""
+    x = make.put(np.array([[[np.inf, -np.inf, np.inf]], [[-np.inf, np.inf, 1.0]]]), True)
+    cost = BoundsCost(((np.array([-np.inf, -np.inf, 0.0]), np.array([np.inf, 0.0, np.inf])),), power=power)((x,))
+    np.testing.assert_array_equal(host(cost), [0.0, np.inf])
+    beyond_it = np.inf if power == 2 else 1
+    found = host(grad(cost.sum(), (x,), create_graph=recorded)[0])
+    np.testing.assert_array_equal(found, [[[0, 0, 0]], [[0, beyond_it, 0]]])
+
+
+@pytest.mark.nonfinite
+def test_a_weight_of_zero_prices_large_states_at_nothing(make):
+    x = make.put(np.full((1, 8, 1), 3e38, np.float32), True)  # twice that is infinite, as its square is
+    cost = EnergyCost(velocity=0.0)((None, x), 0.1)
+    np.testing.assert_array_equal(host(cost), [0.0])
+    np.testing.assert_array_equal(host(grad(cost.sum(), (x,))[0]), np.zeros((1, 8, 1)))
 
 
 def test_a_motion_costs_the_same_bits_whichever_others_share_its_batch(rng, monkeypatch):

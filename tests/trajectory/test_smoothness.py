@@ -233,3 +233,12 @@ def test_the_gradient_is_taken_over_without_a_copy(make):
     place = tiles.address(cost.grad_fn.next_functions[0][0]._saved_by_u._array)
     cost.backward()
     assert tiles.address(u.grad._array) == place
+
+
+@pytest.mark.nonfinite
+def test_limits_do_not_hide_nan(make):
+    """Also where the start state is all there is, of whose position only the limits know."""
+    p = make.put(np.full((1, 1), np.nan), True)
+    cost = smoothness_cost(make.put(np.zeros((1, 1, 1))), (p,), 1.0, (1.0, 1.0, 1.0), JointLimits(position=1.0))
+    assert np.isnan(host(cost)).all()
+    assert np.isnan(host(grad(cost.sum(), (p,))[0])).all()
