@@ -76,15 +76,16 @@ __device__ __forceinline__ typename Arithmetic<S>::type start_value(const Place&
     return load(values[place]);
 }
 
-// The sum over a block's threads of what each has, for all of them, in a fixed order: eight by eight, with few barriers. `room` has a number for
-// each thread.
-template <typename R>
-__device__ __forceinline__ R block_sum(R own, R* room) {
+// The sums over a block's threads of the N numbers that each has, at most four, for all of them, in a fixed order: eight by eight, with few
+// barriers. `room` has N numbers for each thread.
+template <int N, typename R>
+__device__ __forceinline__ void block_sums(R (&own)[N], R* room) {
     const int thread = (int)threadIdx.x;
-    room[thread] = own;
+#pragma unroll
+    for (int n = 0; n < N; ++n) room[N * thread + n] = own[n];
     __syncthreads();
-    for (int left = (int)blockDim.x, next; left > 1; left = next) {
-        next = (left + 7) / 8;
+    for (int left = N * (int)blockDim.x, next; left > N; left = next) {
+        next = (left / N + 7) / 8 * N;
         if (thread < next) {
 #pragma unroll
             for (int k = 1; k < 8; ++k)
@@ -92,7 +93,15 @@ __device__ __forceinline__ R block_sum(R own, R* room) {
         }
         __syncthreads();
     }
-    const R sum = room[0];
+#pragma unroll
+    for (int n = 0; n < N; ++n) own[n] = room[n];
     __syncthreads();  // before the next sum begins
-    return sum;
+}
+
+// The sum of one number of each.
+template <typename R>
+__device__ __forceinline__ R block_sum(R own, R* room) {
+    R sum[1] = {own};
+    block_sums(sum, room);
+    return sum[0];
 }

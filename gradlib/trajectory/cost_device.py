@@ -14,6 +14,8 @@ from gradlib.trajectory.tiles import options, ready, real_dtype, times
 
 FIELDS = 16  # numbers of a term
 _STEPS = 256  # of a chunk
+_FEW = 128  # trajectories, of which a block has one each; where there are more it has four, as it then reads terms for all of them
+_THREADS = {1: 512, 4: 448}  # of a block with so many at most, as the kernel is compiled
 
 
 class Packed:
@@ -52,10 +54,10 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(0 if n == 1 else int(np.prod(shape[i + 1 :])) for i, n in enumerate(shape))
 
 
-def threads(elements: int, batch: int) -> int:
-    """The threads of a block, one for each trajectory: many where there are few, for each has a multiprocessor to itself then."""
-    most = 512 if batch <= 128 else 128
-    return min(most, max(32, -(-elements // 32) * 32))
+def threads(elements: int, together: int) -> int:
+    """The threads of a block: as many as share the elements of a trajectory evenly."""
+    turns = -(-elements // _THREADS[together])
+    return -(-elements // turns // 32) * 32
 
 
 def cost_and_gradient_call(
@@ -70,11 +72,14 @@ def cost_and_gradient_call(
     horizon, joints = (second, first) if time_last else (first, second)
     table, seconds, dt_b, dt_h = times(xp, dt, like)
     terms = packed.terms(xp, tuple(x.shape for x in references), time_last)
-    steps, width = min(horizon, _STEPS), threads(horizon * joints, batch)
+    together = 4 if batch > _FEW else 1
+    steps = min(horizon, _STEPS)
+    width = threads(steps * joints, together)
     padded = (*references, *(None,) * (8 - len(references)))
-    args = (*given, *padded, terms, packed.constants, table, seconds, cost, *made, by_dt, len(terms), horizon, joints, int(time_last),
-            dt_b, dt_h, steps)  # fmt: skip
-    return Call("cost.cu", "motion_cost", options(like, like.size), (batch, 1), width, args, (steps + 1 + width) * cost.itemsize)
+    args = (*given, *padded, terms, packed.constants, table, seconds, cost, *made, by_dt, len(terms), batch, horizon, joints,
+            int(time_last), dt_b, dt_h, steps)  # fmt: skip
+    shared = together * (steps + 1 + width) * cost.itemsize
+    return Call("cost.cu", "motion_cost", options(like, like.size, OUTPUTS=together), (-(-batch // together), 1), width, args, shared)
 
 
 def cost_and_gradient(

@@ -28,7 +28,7 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
         *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1), OUTPUTS=(1,)),
         *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
     ),
-    "cost.cu": _combinations(),
+    "cost.cu": _combinations(OUTPUTS=(1, 4)),
     "lbfgs.cu": _combinations(storage=("float", "double")),
     "matmul.cu": _combinations(),
     "philox.cu": _combinations(),

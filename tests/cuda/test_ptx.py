@@ -214,14 +214,14 @@ def bounds(batch: int) -> Any:
     return cost_device.cost_and_gradient_call(np, states, [], 0.1, packed, np.zeros(batch, np.float32), made, None, False)
 
 
-@pytest.mark.parametrize(("batch", "threads", "most"), [(1, 448, 635), (129, 128, 1250)])
-def test_instructions_of_a_cost_of_motions(batch, threads, most):
-    """Of the busiest thread, which has one element of the four states, or four: what kernels/README.md says."""
-    call = bounds(batch)
-    found: list[int] = []
-    assert call.block == threads
-    ptx.execute(replace(call, grid=(1, 1)), found)
-    assert max(found) <= most, found
+@pytest.mark.parametrize(("batch", "together", "most"), [(1, 1, (685, 117.1)), (129, 4, (958, 47.5))])
+def test_instructions_of_a_cost_of_motions(batch, together, most):
+    """Of the busiest thread, and for an element of one state, in blocks of one trajectory and of four: what kernels/README.md says."""
+    call, blocks = bounds(batch), list[int]()
+    assert (call.block, call.grid) == (448, (-(-batch // together), 1))
+    element = ptx.execute(replace(call, grid=(1, 1)), blocks).total() / (together * 4 * 64 * 7)
+    assert max(blocks) <= most[0], blocks
+    assert element <= most[1], element
 
 
 ELEMENTS = {

@@ -459,7 +459,7 @@ def run_smoothness(executor, rng, storage, index, shape, timed, limited, weights
         close(executor.host(over_time).sum(axis=0), expected[5], storage)
 
 
-COST_SHAPES = {"chunks of steps": (3, 300, 7), "many trajectories": (200, 9, 2), "many joints": (2, 5, 130), "one element": (1, 1, 1)}
+COST_SHAPES = {"chunks of steps": (3, 300, 7), "many trajectories": (203, 9, 2), "many joints": (2, 5, 130), "one element": (1, 1, 1)}
 
 
 @pytest.mark.parametrize("time_last", [False, True])
@@ -474,7 +474,7 @@ def test_cost_with_long_indices_and_without_the_times(executor, rng, storage):
     run_cost(executor, rng, storage, LONG, (3, 20, 7), False, timed=False)
 
 
-@pytest.mark.parametrize("shape", [(2, 9, 3), (2, 300, 3)], ids=["an element a thread", "four"])
+@pytest.mark.parametrize("shape", [(2, 9, 3), (2, 300, 3), (129, 9, 3)], ids=["an element a thread", "four", "of four trajectories"])
 def test_cost_of_terms_that_no_step_belongs_to(executor, rng, shape):
     run_cost(executor, rng, "float32", "int", shape, False, timed=False, by_step=False)
 
