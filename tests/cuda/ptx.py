@@ -4,7 +4,7 @@ Each instruction runs for all threads of a block that stand at it, as NumPy arra
 are furthest behind do, so that they meet again where paths join. A barrier lets go when every thread that has not ended waits at it.
 Every access is checked: it is aligned, within one of the launch's arrays or the block's shared memory, and in shared memory reads only
 what was written; what `cp.async` fetches counts as written once its thread has awaited it. Warps do not run apart from one another, so a
-missing barrier is not seen here (tests/shim sees it). A float64 multiply-add rounds twice.
+missing barrier is not seen here (tests/shim sees it). An instruction with a modifier that is not known here is an error.
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ _COMPARE: dict[str, Callable[..., Any]] = {
     "num": lambda a, b: (a == a) & (b == b),
 }  # fmt: skip
 """Those that end in u are true where a NaN is compared, the others false."""
+
+_MODIFIERS = {
+    "abs": "ftz", "add": "rn rz ftz", "bar": "sync", "bra": "uni", "cp": "async ca shared global wait_all",
+    "cvt": "rn rni rzi rmi rpi ftz bf16", "cvta": "to global", "div": "rn ftz", "fma": "rn ftz", "ld": "param global shared v2 v4",
+    "mad": "lo hi wide", "max": "ftz NaN", "min": "ftz NaN", "mul": "lo hi wide rn ftz", "neg": "ftz", "rcp": "rn approx ftz",
+    "setp": " ".join([*_COMPARE, "ftz"]), "sqrt": "rn ftz", "st": "global shared v2 v4", "sub": "rn ftz",
+}  # fmt: skip
+"""What each instruction may say beside its types; the others say nothing more."""
 
 _SHARED = 1024  # where shared memory begins in its window
 _STEPS = 2_000_000
@@ -187,8 +195,11 @@ class Block:
                     place[mask & ~ended] = at + 1
                     break
                 if parts[0] == "bar":
-                    waits |= mask
-                    place[mask] = at
+                    assert operands == ["0"], "a barrier of all threads"
+                    comes = mask if guard is None else mask & guard
+                    waits |= comes
+                    place[mask & ~comes] = at + 1
+                    place[comes] = at
                     break
                 self.execute(parts, operands, mask if guard is None else mask & guard)
                 at += 1
@@ -197,7 +208,7 @@ class Block:
                     break
         raise AssertionError("the kernel does not end")
 
-    def execute(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+    def execute(self, parts: Sequence[str], operands: list[str], mask: np.ndarray) -> None:
         name = parts[0]
         if name in ("ld", "st"):
             self.move(parts, operands, mask)
@@ -211,7 +222,7 @@ class Block:
             made = _ARITHMETIC[name](self, parts, operands[1:])
             self.put(operands[0], np.ascontiguousarray(made), mask)
 
-    def move(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+    def move(self, parts: Sequence[str], operands: list[str], mask: np.ndarray) -> None:
         """ld and st of parameters, global and shared memory, also of two or four at a time."""
         space, kind = parts[1], parts[-1]
         if space == "param":
@@ -234,7 +245,7 @@ class Block:
             full[mask] = values
             self.put(register, full, mask)
 
-    def copy(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+    def copy(self, parts: Sequence[str], operands: list[str], mask: np.ndarray) -> None:
         """cp.async: the bytes are on their way until their thread awaits them."""
         threads = np.flatnonzero(mask)
         if parts[2] == "wait_all":
@@ -243,6 +254,7 @@ class Block:
                 self.shared.written[place : place + len(data)] = True
             self.copies = [c for c in self.copies if not mask[c[0]]]
             return
+        assert len(operands) == 3, "a copy of as many bytes as it fills"
         size, to = int(operands[2]), self.address(operands[0], mask)
         if self.passes is not None:
             self.passes.append(_passes(threads, to, size))
@@ -269,10 +281,16 @@ def _passes(threads: np.ndarray, address: np.ndarray, size: int) -> int:
 
 @cache
 def _decoded(line: str) -> tuple[str, list[str], list[str]]:
-    """An instruction: its guard or "", the parts of its name, its operands."""
+    """An instruction: its guard or "", the parts of its name, its operands.
+
+    Raises: AssertionError for a modifier that would be passed over here.
+    """
     guard, _, line = line[1:].partition(" ") if line.startswith("@") else ("", "", line)
     word, _, rest = line.replace("\t", " ").strip().partition(" ")
-    return guard, word.split("."), _operands(rest)
+    name, *said = word.split(".")
+    unknown = set(said) - {*_NUMPY, *_MODIFIERS.get(name, "").split()}
+    assert not unknown, f"{word} is not executed here: {', '.join(sorted(unknown))}"
+    return guard, [name, *said], _operands(rest)
 
 
 @cache
@@ -287,7 +305,7 @@ def _operands(text: str) -> list[str]:
     return [x.strip() for x in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", text)]
 
 
-def _flushed(x: np.ndarray, parts: list[str]) -> np.ndarray:
+def _flushed(x: np.ndarray, parts: Sequence[str]) -> np.ndarray:
     """Without numbers below the normal ones, where the instruction says .ftz."""
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x) if "ftz" in parts else x
 
@@ -295,7 +313,7 @@ def _flushed(x: np.ndarray, parts: list[str]) -> np.ndarray:
 def _by(function: Callable[..., Any]) -> Callable[..., Any]:
     """An instruction whose operands and result have one type."""
 
-    def run(block: Block, parts: list[str], operands: list[str]) -> Any:
+    def run(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
         kind = parts[-1]
         values: list[Any] = [_flushed(block.value(x, kind), parts) for x in operands]
         return _flushed(np.asarray(function(*values), _NUMPY[kind]), parts)
@@ -303,12 +321,12 @@ def _by(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _multiplied(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _multiplied(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     """mul and mad: the low or the .hi half, or with .wide the whole; of floats the product."""
     kind = parts[-1]
     values: list[np.ndarray]
     if "wide" in parts:
-        wide = "s64" if kind == "s32" else "u64"
+        wide = {"s32": "s64", "u32": "u64"}[kind]
         values = [block.value(x, kind).astype(_NUMPY[wide]) for x in operands[:2]]
         rest = [block.value(x, wide) for x in operands[2:]]
     else:
@@ -325,9 +343,58 @@ def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array([x if x <= info.max else x - (1 << bits) for x in products], a.dtype)
 
 
+def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of float64 numbers and its error, of which they are the exact sum (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _odd_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of float64 numbers rounded to odd: rounded once more, to fewer bits, it is the sum rounded once (Boldo and Melquiond)."""
+    total, error = _two_sum(a, b)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0)
+    return np.where(inexact & even, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
+
+
+def _two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The product of float64 numbers and its error (Dekker)."""
+    halves = []
+    for x in (a, b):
+        scaled = x * (2.0**27 + 1)
+        high = scaled - (scaled - x)
+        halves.append((high, x - high))
+    (a_high, a_low), (b_high, b_low) = halves
+    product = a * b
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
 def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
-    """A product of float32 is exact in float64."""
-    return a.astype(np.float64) * b + c
+    """A multiply-add rounded once (Boldo and Melquiond, 2008)."""
+    if a.dtype == np.float32:
+        return _odd_sum(a.astype(np.float64) * b, c.astype(np.float64))
+    product, low = _two_product(a, b)
+    high, rest = _two_sum(c, low)
+    total, error = _two_sum(product, high)
+    found = total + _odd_sum(rest, error)
+    return np.where(np.isfinite(found) & np.isfinite(low), found, a * b + c)
+
+
+def _added(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
+    """To the nearest, or with .rz towards zero."""
+    if "rz" not in parts:
+        return _by(operator.add)(block, parts, operands)
+    x, y = (_flushed(block.value(each, "f32"), parts).astype(np.float64) for each in operands)
+    total = _odd_sum(x, y)
+    made = total.astype(np.float32)
+    return _flushed(np.where(np.abs(made) > np.abs(total), np.nextafter(made, np.float32(0)), made), parts)
+
+
+def _reciprocal(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
+    """With .approx of a double: of its upper half, the lower being zero."""
+    made = _by(lambda x: 1 / x)(block, parts, operands)
+    return (made.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64) if "approx" in parts and parts[-1] == "f64" else made
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
@@ -335,23 +402,23 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
     if a.dtype.kind == "f":
         return a / b
     b = np.where(b == 0, 1, b).astype(a.dtype)
-    found = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -found, found) if a.dtype.kind == "i" else a // b
+    found = a // b  # towards minus infinity
+    return found + ((found * b != a) & ((a < 0) != (b < 0))).astype(a.dtype)
 
 
-def _shifted_left(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _shifted_left(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     x, by = block.value(operands[0], parts[-1]), block.value(operands[1], "u32")
     return np.where(by < x.itemsize * 8, x << by.astype(x.dtype), 0).astype(x.dtype)
 
 
-def _shifted_right(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _shifted_right(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     x, by = block.value(operands[0], parts[-1]), block.value(operands[1], "u32")
     bits = x.itemsize * 8
     made = x >> np.minimum(by, bits - 1).astype(x.dtype)  # of a negative number the sign is left
     return made if x.dtype.kind == "i" else np.where(by < bits, made, 0).astype(x.dtype)
 
 
-def _inserted(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _inserted(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     """bfi: the low bits of the first in the second, from a place on."""
     part, whole = (block.value(x, parts[-1]) for x in operands[:2])
     place, count = (int(x) for x in operands[2:])
@@ -360,20 +427,31 @@ def _inserted(block: Block, parts: list[str], operands: list[str]) -> Any:
 
 
 def _extreme(quiet: Callable[..., Any], loud: Callable[..., Any]) -> Callable[..., Any]:
-    """min and max, which of a number and a NaN give the number but where the instruction says .NaN."""
-    by = {False: _by(quiet), True: _by(loud)}
-    return lambda block, parts, operands: by["NaN" in parts](block, parts, operands)
+    """min and max, which of a number and a NaN give the number but where the instruction says .NaN; -0 is less than 0."""
+
+    def run(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
+        return _by(lambda a, b: _of_zeros(loud if "NaN" in parts else quiet, a, b))(block, parts, operands)
+
+    return run
 
 
-def _compared(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _of_zeros(extreme: Callable[..., Any], a: np.ndarray, b: np.ndarray) -> Any:
+    """The smaller or larger of two numbers, by their signs where both are zero."""
+    if a.dtype.kind != "f":
+        return extreme(a, b)
+    signs = extreme(np.copysign(1.0, a), np.copysign(1.0, b))
+    return np.where((a == 0) & (b == 0), np.copysign(0.0, signs), extreme(a, b))
+
+
+def _compared(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     return _COMPARE[parts[1]](*(_flushed(block.value(x, parts[-1]), parts) for x in operands[:2]))
 
 
-def _selected(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _selected(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     return np.where(block.value(operands[2], "pred"), block.value(operands[0], parts[-1]), block.value(operands[1], parts[-1]))
 
 
-def _converted(block: Block, parts: list[str], operands: list[str]) -> Any:
+def _converted(block: Block, parts: Sequence[str], operands: list[str]) -> Any:
     to, come = parts[-2], parts[-1]
     x = block.value(operands[0], come)
     if to == "bf16":
@@ -385,19 +463,19 @@ def _converted(block: Block, parts: list[str], operands: list[str]) -> Any:
             least, most = np.iinfo(wanted).min, np.iinfo(wanted).max
             inside = np.where((x >= float(least)) & (x < float(most)), x, 0).astype(wanted)
             return np.where(x >= float(most), most, np.where(x < float(least), least, inside)).astype(wanted)
-    made: np.ndarray = x.astype(wanted)
-    return made.view(np.uint16) if to == "f16" else made
+    made: np.ndarray = (_flushed(x, parts) if come == "f32" else x).astype(wanted)
+    return made.view(np.uint16) if to == "f16" else _flushed(made, parts) if to == "f32" else made
 
 
 _ROUNDING: dict[str, Callable[..., Any]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": _by(operator.add), "sub": _by(operator.sub), "mul": _multiplied, "mad": _multiplied, "fma": _by(_fused),
+    "add": _added, "sub": _by(operator.sub), "mul": _multiplied, "mad": _multiplied, "fma": _by(_fused),
     "neg": _by(operator.neg), "abs": _by(np.abs), "bfi": _inserted,
     "min": _extreme(np.fmin, np.minimum), "max": _extreme(np.fmax, np.maximum),
     "div": _by(_quotient), "rem": _by(lambda a, b: a - _quotient(a, b) * b),
-    "rcp": _by(lambda x: 1 / x), "sqrt": _by(np.sqrt), "mov": _by(lambda x: x), "cvta": _by(lambda x: x), "and": _by(operator.and_),
+    "rcp": _reciprocal, "sqrt": _by(np.sqrt), "mov": _by(lambda x: x), "cvta": _by(lambda x: x), "and": _by(operator.and_),
     "or": _by(operator.or_), "xor": _by(operator.xor), "not": _by(np.invert), "shl": _shifted_left, "shr": _shifted_right,
     "setp": _compared, "selp": _selected, "cvt": _converted,
 }  # fmt: skip

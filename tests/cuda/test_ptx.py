@@ -141,6 +141,20 @@ def test_products_as_ptx_are_those_of_numpy(rng):
         ("cvt.rzi.u32.f32 %r1, %f2", np.float32(np.nan), np.uint32(0)),
         ("cvt.rmi.f32.f32 %f1, %f2", np.float32(-0.5), np.float32(-1)),
         ("mov.b64 {%temp, %r1}, %fd2", np.float64(1), np.uint32(0x3FF00000)),
+        ("div.s32 %r1, %r2, 2", np.uint32(1 << 31), np.uint32(3 << 30)),
+        ("div.s32 %r1, %r2, -2", np.uint32(7), np.uint32(2**32 - 3)),
+        ("rem.s32 %r1, %r2, 2", np.uint32(2**32 - 7), np.uint32(2**32 - 1)),
+        ("min.f32 %f1, %f2, 0f80000000", np.float32(0), np.float32(-0.0)),
+        ("max.f32 %f1, %f2, 0f80000000", np.float32(0), np.float32(0)),
+        ("add.rn.f32 %f1, %f2, 0f33000001", np.float32(1), np.float32(1)),
+        ("add.rz.f32 %f1, %f2, 0f33C00000", np.float32(1), np.float32(1)),
+        ("add.rz.f32 %f1, %f2, 0f33A00000", np.float32(-1), np.float32(-1 + 2**-23)),
+        ("fma.rn.f32 %f1, %f2, %f2, 0f00000001", np.float32(1 + 2**-12), np.float32(1 + 2**-11 + 2**-23)),
+        ("fma.rn.f64 %fd1, %fd2, %fd2, 0dBFF0000000000000", np.float64(1 + 2**-30), np.float64(2**-29 + 2**-60)),
+        ("cvt.ftz.f64.f32 %fd1, %f2", np.float32(1e-40), np.float64(0)),
+        ("cvt.rn.ftz.f32.f64 %f1, %fd2", np.float64(-1e-40), np.float32(-0.0)),
+        ("cvt.rn.f32.f64 %f1, %fd2", np.float64(1e-40), np.float32(1e-40)),
+        ("rcp.approx.ftz.f64 %fd1, %fd2", np.float64(3), np.array(0x3FD5555500000000).view(np.float64)),
     ],
 )
 def test_instructions_do_what_the_manual_says(line, given, expected):
@@ -148,8 +162,42 @@ def test_instructions_do_what_the_manual_says(line, given, expected):
     block = ptx.Block([line, "ret"], {}, ptx.Memory(0, 0), [], {"%tid.x": np.zeros(1)}, 0)
     block.registers[line.split()[-1 if "{" in line else 2].strip(",")] = np.array([given])
     block.run()
-    kept = next(name for name in ("%r1", "%rd1", "%f1", "%p1") if name in line)
+    kept = next(name for name in ("%r1", "%rd1", "%fd1", "%f1", "%p1") if name in line)
     np.testing.assert_array_equal(block.registers[kept], [expected])
+    if kept.startswith("%f"):
+        np.testing.assert_array_equal(np.signbit(block.registers[kept]), np.signbit([expected]))
+
+
+REFUSED = [
+    "add.sat.f32 %f1, %f2, %f2", "setp.lt.and.f32 %p1, %f2, %f2, %p2", "cvt.rz.f32.s64 %f1, %rd2", "add.cc.u32 %r1, %r2, %r2",
+    "cp.async.cg.shared.global [%r1], [%rd1], 16", "bar.sync 1", "shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1",
+    "atom.global.add.u32 %r1, [%rd1], 1",
+]  # fmt: skip
+"""What no kernel uses."""
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_an_instruction_that_would_be_passed_over_is_refused(line):
+    with pytest.raises((AssertionError, KeyError)):
+        ptx.Block([line, "ret"], {}, ptx.Memory(0, 0), [], {"%tid.x": np.zeros(1)}, 0).run()
+
+
+def test_a_guarded_barrier_holds_back_those_that_come_to_it():
+    """One of two threads waits; the other writes what it then reads."""
+    lines = [
+        "setp.eq.s32 %p1, %r0, 0",
+        "@%p1 bar.sync 0",
+        "@!%p1 st.shared.u32 [1024], 7",
+        "@!%p1 bar.sync 0",
+        "ld.shared.u32 %r1, [1024]",
+        "ret",
+    ]
+    block = ptx.Block(
+        [x.replace("[1024]", "[%r2]").replace(" 7", " %r3") for x in lines], {}, ptx.Memory(0, 0), [], {"%tid.x": np.arange(2)}, 16
+    )
+    block.registers = {"%r0": np.arange(2, dtype=np.uint32), "%r2": np.full(2, 1024, np.uint32), "%r3": np.full(2, 7, np.uint32)}
+    block.run()
+    np.testing.assert_array_equal(block.registers["%r1"], [7, 7])
 
 
 @pytest.mark.parametrize(("storage", "shape", "timed", "most"), COUNTED)
