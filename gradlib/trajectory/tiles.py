@@ -27,6 +27,7 @@ _SHARED = (
 )  # bytes a block stages where there are more blocks: as many fit a multiprocessor as registers allow, none is long in any phase
 _SERIES = 40 * 1024  # bytes that eight steps of all trajectories of a block may take
 _RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
+_WAIT, _HIDDEN = 40, 600  # steps of a walk, of 23 ns, in a wait for memory; bytes staged that a multiprocessor moves in one
 _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
 
 
@@ -113,12 +114,32 @@ def tile_sizes(
     spare = told + 10 * 16 * tile_batch * staged // itemsize  # the last for whole vectors, and for `row`
     budget = max(_SHARED, budget - spare) if together <= _RESIDENT else _SHARED
     steps = max(budget // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
+    whole = horizon * (tile_joints * staged + timed) + told + 10 * 16 * staged // itemsize
+    if horizon > steps and _whole(batch * columns, horizon, tile_joints, whole, batch * joints * staged, machine):
+        tile_batch, steps = 1, horizon
     steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
     run = horizon * joints if tile_joints == joints else 0
     lead = unit - 1 if run % unit else 0  # trajectories then begin between two vectors
     length = -(-(steps * tile_joints + lead) // unit) * unit
     row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize, run=run), r))
     return tile_batch, tile_joints, steps, row
+
+
+def _whole(blocks: int, horizon: int, tile_joints: int, size: int, traffic: int, machine: Machine) -> bool:
+    """Whether blocks of one trajectory that stage its whole horizon, in ``size`` bytes, whose walks threads then share, are done sooner, in
+    several turns, than blocks which all run at once, but walk alone, a chunk after the other.
+
+    In steps of a walk, of which a wait for memory takes ``_WAIT``, and a multiprocessor's part of the ``traffic``, the bytes that a step of
+    all series takes in all areas, one for ``_HIDDEN`` of them. kernels/README.md has the model. A block that has a multiprocessor to itself
+    moves nothing while it walks.
+    """
+    threads, held = min(THREADS // tile_joints, 32), min(_RESIDENT, machine.shared // (size + _OF_CUDA))
+    if threads < 4 or size > machine.most or not held:
+        return False
+    turns = -(-blocks // (held * machine.multiprocessors))
+    shared = turns * (_WAIT + 2 * -(-horizon // threads) + threads)
+    memory = horizon * traffic / (_HIDDEN * machine.multiprocessors)
+    return 1.1 * (shared + memory if held == 1 else max(shared, memory)) < horizon
 
 
 class Elements(NamedTuple):

@@ -742,6 +742,19 @@ def test_multiprocessors_hold_some_blocks_at_once_and_those_have_all_of_the_memo
     }  # fmt: skip
 
 
+def test_long_horizons_are_whole_where_walks_take_longer_than_memory():
+    """In several turns, where it is for the walks that a block waits: what kernels/README.md says."""
+    found = {}
+    for batch, horizon in ((512, 500), (512, 1000), (640, 1000), (704, 1000), (256, 2000), (512, 2000)):
+        plan = tiles._plan((batch, horizon, 7), 4, 16, 0, 0, tiles.H100, True, 12)
+        assert plan.shared <= tiles.H100.most
+        found[batch, horizon] = (plan.grid[0], -(-horizon // plan.sizes[2]), plan.part)
+    assert found == {
+        (512, 500): (512, 1, 33), (512, 1000): (512, 1, 65), (640, 1000): (640, 1, 65), (704, 1000): (352, 4, 0),
+        (256, 2000): (256, 1, 129), (512, 2000): (512, 5, 0),
+    }  # fmt: skip
+
+
 def test_an_adjoint_has_a_thread_for_each_element_where_an_h100_holds_them_all():
     """Numbers of blocks, of seven joints, float32 and float64: what kernels/README.md says."""
     found = {}
@@ -801,8 +814,8 @@ def test_threads_go_on_to_the_last_trajectory(executor, rng, monkeypatch, case, 
 @pytest.mark.parametrize("areas", [1, 2, 4])
 def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, machine):
     for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
-        for batch in (1, 5, 10000):
-            for horizon in (2, 12, 32, 100, 10**6):
+        for batch in (1, 5, 300, 10000):
+            for horizon in (2, 12, 32, 100, 1500, 10**6):
                 timed = 2 * max(4, itemsize)
                 sizes = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize, timed, machine)
                 tile_batch, tile_joints, steps, row = sizes

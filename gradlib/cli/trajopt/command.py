@@ -66,7 +66,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--seed", type=_whole(0), metavar="S", help="seed of the draw (default: 0)")
     how = parser.add_argument_group("planning")
     how.add_argument("--horizon", type=_whole(motion.SHORTEST), default=64, metavar="H", help="steps of a motion (default: 64)")
-    how.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    how.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")
     how.add_argument("--dtype", choices=("float32", "float64"), default="float64", help="(default: float64)")
     how.add_argument("--out", default="trajopt", metavar="DIR", help="folder for the results (default: trajopt)")
     cluster = parser.add_argument_group("many problems (any of these options plans in chunks and writes a part for each)")
