@@ -7,6 +7,7 @@ from ctypes import c_void_p
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import cupy
+from gradlib.backend.capture import capturing
 from gradlib.backend.device import device as Device
 from gradlib.core.streams import default_stream as usual_stream
 from gradlib.cuda.devices import current_device, index_of, index_or_current, is_initialized
@@ -91,7 +92,8 @@ class Stream:
         return cupy().cuda.Device(self.device_index)
 
     def query(self) -> bool:
-        """Whether all its work has been done."""
+        """Whether all its work has been done. Raises: RuntimeError within the capture of a graph, which the question would break."""
+        _refuse_in_capture()
         with self._there():
             return bool(self.cupy_stream.done)
 
@@ -199,6 +201,11 @@ def as_stream(stream: Any) -> Stream:
     return Stream.around(stream, index) if ours else ExternalStream(stream, index)
 
 
+def _refuse_in_capture() -> None:
+    if capturing.capture is not None:
+        raise RuntimeError("cudaErrorStreamCaptureUnsupported: whether work is done is not to be asked while this thread captures a graph")
+
+
 def _event_handle(event: Any) -> int:
     """The driver's handle of an event, of torch's or CuPy's too; 0 before it is recorded. Raises: TypeError for what is no event."""
     handle = getattr(event, "cuda_event", None)  # torch's name for it, and CuPy's
@@ -270,7 +277,8 @@ class Event:
         (current_stream() if stream is None else as_stream(stream)).wait_event(self)
 
     def query(self) -> bool:
-        """Whether the work before it has been done."""
+        """Whether the work before it has been done. Raises: RuntimeError within the capture of a graph, which the question would break."""
+        _refuse_in_capture()
         return self.cupy_event is None or bool(self.cupy_event.done)
 
     def synchronize(self) -> None:

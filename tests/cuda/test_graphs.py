@@ -204,6 +204,8 @@ HOST = gradlib.ones(3)
         (lambda x: cuda.synchronize(), "^synchronize cannot be captured.*waits for the device"),
         (lambda x: cuda.current_stream().synchronize(), "^synchronize cannot be captured"),
         (lambda x: cuda.current_stream().record_event().synchronize(), "^synchronize cannot be captured"),
+        (lambda x: cuda.current_stream().query(), "^query cannot be captured.*what CUDA refuses while a stream captures"),
+        (lambda x: cuda.current_stream().record_event().query(), "^query cannot be captured"),
         (lambda x: Untraceable.apply(x), "^Untraceable cannot be captured in a CUDA graph: its is_traceable is False"),
     ],
 )
