@@ -641,7 +641,7 @@ class Methods:
     def cross(self, other: Tensor, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def cuda(self, device: _Device | None = None, non_blocking: _bool = False, memory_format: object = None) -> Tensor:
-        """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
+        """The tensor on a CUDA device (the current one when none is named); itself when it is there."""
 
     @overload
     def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummax:

@@ -51,6 +51,8 @@ def to(
 ) -> Any:
     """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable.
 
+    "cuda" is the current CUDA device, also for a tensor that lies on another one.
+
     Args:
         args: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, then ``non_blocking`` and ``copy`` as in torch.
         non_blocking: the host does not wait for a copy from a GPU; synchronise before reading the result. A copy to a GPU from
@@ -80,7 +82,7 @@ def to(
     array = input._array if isinstance(input, Tensor) else input
     chosen = dtypes.as_dtype(dtype) or array.dtype
     source = device_index(array)
-    place = source if device is None else _place(device, source)
+    place = source if device is None else resolve(device)
     if chosen == array.dtype and place == source and not copy:
         return input
     return to_copy(input, chosen, place, source, non_blocking)
@@ -93,12 +95,6 @@ def _is_place(value: Any) -> bool:
         or (isinstance(value, int) and not isinstance(value, bool))
         or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda"))
     )
-
-
-def _place(device: Any, source: int | None) -> int | None:
-    """The device that ``device`` means; plain "cuda" is the one where a CUDA tensor already lies."""
-    chosen = device if isinstance(device, Device) else Device(device)
-    return source if chosen.type == "cuda" and chosen.index is None and source is not None else resolve(chosen)
 
 
 publish(to, "to")
@@ -170,9 +166,15 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
+    """The tensor on a CUDA device (the current one when none is named); itself when it is there.
+
+    Raises: RuntimeError for a device that is not CUDA's. Source: torch.Tensor.cuda.
+    """
     check_format("cuda", memory_format)
-    return to(self, device="cuda" if device is None else device)
+    place = "cuda" if device is None else device
+    if resolve(place) is None:
+        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
+    return to(self, device=place)
 
 
 publish(cpu, "cpu")
@@ -186,7 +188,8 @@ publish(cuda, "cuda")
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A copy of data with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_tensor."""
     create.ignored("new_tensor", other)
-    return data_tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    pinned = bool(other.get("pin_memory"))
+    return data_tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad, pin_memory=pinned)
 
 
 def _new(name: str) -> None:

@@ -137,16 +137,16 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return _new("empty", size, dtype, device, requires_grad, other)
 
 
-_WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")
+_FURTHER = ("layout", "memory_format", "names", "pin_memory")
 
 
 def ignored(name: str, other: dict[str, Any]) -> Any:
-    """Take ``size=`` from the other keywords; those that do not affect an array's values are accepted and ignored."""
+    """Take ``size=`` from the other keywords; of those that do not affect an array's values, all but ``pin_memory`` are ignored."""
     if not other:
         return None
     size = other.pop("size", None)
     check_format(name, other.get("memory_format"))
-    unknown = [key for key in other if key not in _WITHOUT_EFFECT]
+    unknown = [key for key in other if key not in _FURTHER]
     if unknown:
         raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")
     return size
@@ -172,7 +172,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     array = made._array
     with on_device_of(array):
         copying.fill(array, as_element(fill_value, array.dtype))
-    return made.want_grad() if requires_grad else made
+    return finished(array, requires_grad, other.get("pin_memory")) if requires_grad or other else made
 
 
 def as_element(value: Any, dtype: np.dtype) -> Any:
@@ -198,10 +198,10 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
     return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool, pin_memory: Any = False) -> Any:
     """New memory of the input's shape and order; a raw array for a raw array, so that rules can use it. What is batched gives the same."""
     if type(input) is Batched:
-        return input.again(_like(name, input.value, dtype, device, requires_grad))
+        return input.again(_like(name, input.value, dtype, device, requires_grad, pin_memory))
     if isinstance(input, Tensor):
         array = input._array
     elif is_array(input) or isinstance(input, np.generic):
@@ -219,7 +219,7 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
             made = getattr(xp, f"{name}_like")(array, dtype=chosen or array.dtype, order="C" if 0 in array.strides else "K")
         else:
             made = getattr(xp, name)(array.shape, chosen or array.dtype)
-    return finished(made, requires_grad) if isinstance(input, Tensor) else made
+    return finished(made, requires_grad, pin_memory) if isinstance(input, Tensor) else made
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
@@ -234,7 +234,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
         tensor([0., 0.])
     """
     ignored("zeros_like", other)
-    return _like("zeros", input, dtype, device, requires_grad)
+    return _like("zeros", input, dtype, device, requires_grad, other.get("pin_memory"))
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
@@ -249,7 +249,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
         tensor([1, 1])
     """
     ignored("ones_like", other)
-    return _like("ones", input, dtype, device, requires_grad)
+    return _like("ones", input, dtype, device, requires_grad, other.get("pin_memory"))
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
@@ -264,7 +264,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
         gradlib.Size([2, 3])
     """
     ignored("empty_like", other)
-    return _like("empty", input, dtype, device, requires_grad)
+    return _like("empty", input, dtype, device, requires_grad, other.get("pin_memory"))
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
@@ -281,13 +281,13 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     """
     ignored("full_like", other)
     if type(input) is Batched:
-        return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
+        return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad, **other))
     try:
         made = _like("empty", input, dtype, device, False)
         array = made._array if isinstance(made, Tensor) else made
         with on_device_of(array):
             copying.fill(array, as_element(fill_value, array.dtype))
-        return finished(array, requires_grad) if isinstance(input, Tensor) else made
+        return finished(array, requires_grad, other.get("pin_memory")) if isinstance(input, Tensor) else made
     except Exception:
         refuse_wrong("full_like", full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
         raise
@@ -357,7 +357,7 @@ def arange(
             array = (int(start) + xp.arange(count) * int(step)).astype(chosen, copy=False)
         else:
             array = (start + xp.arange(count, dtype=xp.float64) * step).astype(chosen, copy=False)
-    return finished(array, requires_grad)
+    return finished(array, requires_grad, other.get("pin_memory"))
 
 
 def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, whole: bool = True) -> Array:
@@ -398,7 +398,8 @@ def linspace(
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
     xp, place = at(device)
     with place:
-        return finished(_spaced(xp, first, last, operator.index(steps), chosen).astype(chosen, copy=False), requires_grad)
+        array = _spaced(xp, first, last, operator.index(steps), chosen).astype(chosen, copy=False)
+        return finished(array, requires_grad, other.get("pin_memory"))
 
 
 @takes_out
@@ -431,7 +432,8 @@ def logspace(
     xp, place = at(device)
     with place:
         exponent = _spaced(xp, first, last, operator.index(steps), chosen, whole=False)
-        return finished(xp.power(exponent.dtype.type(_number(base)), exponent).astype(chosen, copy=False), requires_grad)
+        array = xp.power(exponent.dtype.type(_number(base)), exponent).astype(chosen, copy=False)
+        return finished(array, requires_grad, other.get("pin_memory"))
 
 
 def _inexact(*numbers: Any) -> np.dtype:
@@ -458,4 +460,5 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
         raise RuntimeError(f"n and m must be greater or equal to 0, got {n} and {m}")
     xp, place = at(device)
     with place:
-        return finished(xp.eye(n, m, dtype=dtypes.as_dtype(dtype) or dtypes.get_default_dtype()), requires_grad)
+        array = xp.eye(n, m, dtype=dtypes.as_dtype(dtype) or dtypes.get_default_dtype())
+        return finished(array, requires_grad, other.get("pin_memory"))

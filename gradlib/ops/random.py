@@ -85,7 +85,7 @@ def rand(
     if other or not size:
         size = size_given("rand", size, ignored("rand", other))
     shape = _shape("rand", size)
-    return finished(_source(device, generator).uniform(shape, _inexact("rand", dtype)), requires_grad)
+    return finished(_source(device, generator).uniform(shape, _inexact("rand", dtype)), requires_grad, other.get("pin_memory"))
 
 
 @takes_out
@@ -108,7 +108,7 @@ def randn(
     if other or not size:
         size = size_given("randn", size, ignored("randn", other))
     shape = _shape("randn", size)
-    return finished(_source(device, generator).normal(shape, _inexact("randn", dtype)), requires_grad)
+    return finished(_source(device, generator).normal(shape, _inexact("randn", dtype)), requires_grad, other.get("pin_memory"))
 
 
 @takes_out
@@ -135,15 +135,15 @@ def randint(
         ignored("randint", other)
     if isinstance(high, (tuple, list)) or high is None:
         low, high, size = 0, low, size if high is None else high
-    return _integers(low, high, size, _source(device, generator), dtype, requires_grad)
+    return _integers(low, high, size, _source(device, generator), dtype, requires_grad, other.get("pin_memory"))
 
 
-def _integers(low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool) -> Tensor:
+def _integers(low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool, pin_memory: Any) -> Tensor:
     shape = _shape("randint", (size,))
     if low >= high:
         check_range("randint", low, high)
     drawn = source.integers(operator.index(low), operator.index(high), shape)
-    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), requires_grad)
+    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), requires_grad, pin_memory)
 
 
 def _of_dtype(drawn: Array, dtype: Any) -> Array:
@@ -182,7 +182,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     if n < 0:
         _shape("randperm", (n,))  # which refuses it
     drawn = _source(device, generator).permutation(n, drawing.batch)
-    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), wants)
+    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), wants, other.get("pin_memory"))
 
 
 @draws
@@ -204,7 +204,7 @@ def rand_like(
         ignored("rand_like", other)
     like = input._array
     drawn = _source_like(like, device, generator).uniform((*drawing.batch, *like.shape), _inexact("rand", dtype or like.dtype))
-    return finished(drawn, requires_grad)
+    return finished(drawn, requires_grad, other.get("pin_memory"))
 
 
 @draws
@@ -226,7 +226,7 @@ def randn_like(
         ignored("randn_like", other)
     like = input._array
     drawn = _source_like(like, device, generator).normal((*drawing.batch, *like.shape), _inexact("randn", dtype or like.dtype))
-    return finished(drawn, requires_grad)
+    return finished(drawn, requires_grad, other.get("pin_memory"))
 
 
 @draws
@@ -251,7 +251,8 @@ def randint_like(
     if high is None:
         low, high = 0, low
     like = input._array
-    return _integers(low, high, like.shape, _source_like(like, device, generator), dtype or like.dtype, requires_grad)
+    source = _source_like(like, device, generator)
+    return _integers(low, high, like.shape, source, dtype or like.dtype, requires_grad, other.get("pin_memory"))
 
 
 # ---- drawn for each element of a tensor -----------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ def normal(
     if not any(many):
         check_std(std)
         source, kind = _source(device, generator), _inexact("normal", dtype)
-        return finished(_normal(source, _shape("normal", () if size is None else (size,)), kind, mean, std), wants)
+        return finished(_normal(source, _shape("normal", () if size is None else (size,)), kind, mean, std), wants, other.get("pin_memory"))
     like = (mean if many[0] else std)._array
     shape = np.broadcast_shapes(mean._array.shape, std._array.shape) if all(many) else like.shape
     with on_device_of(like):

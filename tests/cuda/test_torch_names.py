@@ -491,6 +491,35 @@ def test_a_tensor_is_made_in_page_locked_memory():
             make(2, device="cuda", pin_memory=True)
 
 
+def test_every_function_that_makes_a_tensor_pins_it_where_asked():
+    x = gradlib.ones(2)
+    makers = {
+        "full": ((2,), 3.0), "arange": (3,), "linspace": (0, 1, 3), "logspace": (0, 1, 3), "eye": (3,), "rand": (3,), "randn": (3,),
+        "randint": (4, (3,)), "randperm": (3,), "normal": (0.0, 1.0, (3,)),
+    }  # fmt: skip
+    made = {name: lambda name=name, args=args, **k: getattr(gradlib, name)(*args, **k) for name, args in makers.items()}
+    for name, rest in {"zeros": (), "ones": (), "empty": (), "full": (3,), "rand": (), "randn": (), "randint": (4,)}.items():
+        made[f"{name}_like"] = lambda name=name, rest=rest, **k: getattr(gradlib, f"{name}_like")(x, *rest, **k)
+    for name, args in {"tensor": ([1.0],), "zeros": (2,), "ones": (2,), "empty": (2,), "full": ((2,), 3)}.items():
+        made[f"new_{name}"] = lambda name=name, args=args, **k: getattr(x, f"new_{name}")(*args, **k)
+    wrong = [name for name, make in made.items() if not make(pin_memory=True).is_pinned() or make(pin_memory=False).is_pinned()]
+    assert wrong == []
+    for name, make in made.items():
+        with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+            print(name, make(device="cuda", pin_memory=True))
+
+
+@two_devices
+def test_cuda_without_a_number_is_the_current_device():
+    x = gradlib.ones(2, device="cuda:1")
+    for moved in (x.to("cuda"), x.cuda(), x.to(gradlib.device("cuda")), x.to("cuda", gradlib.float64)):
+        assert str(moved.device) == "cuda:0"
+    with cuda.device(1):
+        assert x.cuda() is x
+    with pytest.raises(RuntimeError, match="Invalid device, must be cuda device, got cpu"):
+        x.cuda("cpu")
+
+
 @pytest.mark.skipif(HAS_GPU, reason="hostcuda counts the waits")
 def test_a_copy_to_the_host_that_does_not_block_does_not_wait():
     x = gradlib.ones(4, device="cuda")

@@ -41,9 +41,9 @@ def test_random_numbers_of_rows_and_of_another_devices_generator() -> None:
         gradlib.rand(3, device=AWAY, generator=gradlib.Generator("cuda:0"))
 
 
-def test_cuda_is_where_a_tensor_lies() -> None:
+def test_a_tensor_that_is_there_is_not_copied() -> None:
     x = gradlib.ones(2, device=AWAY)
-    assert x.to("cuda") is x.to(AWAY) is x
+    assert x.to(AWAY) is x.cuda(AWAY) is x
 
 
 MAKERS: dict[str, Callable[..., Any]] = {
