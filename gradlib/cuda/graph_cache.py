@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,6 +24,13 @@ from gradlib.func.tree import flatten, unflatten
 _WARMUPS = 3
 
 
+class _Warming(threading.local):
+    up = False  # whether this thread captures a graphed function, or runs it before: what it calls runs as a part of it
+
+
+_warming = _Warming()
+
+
 class Graphed:
     """A function wrapped by ``graphed``; ``reset()`` forgets its graphs and frees their memory."""
 
@@ -37,7 +45,8 @@ class Graphed:
         leaves, structure = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         transformed = thread_state.transforming or thread_state.interpreters
-        if capturing.capture is not None or transformed or not tensors or not all(value.is_cuda for value in tensors):
+        within = capturing.capture is not None or _warming.up
+        if within or transformed or not tensors or not all(value.is_cuda for value in tensors):
             return self._function(*args, **kwargs)
         known: dict[int, int] = {}
         places = tuple([known.setdefault(id(value), len(known)) for value in tensors])  # a tensor that is given twice is one input
@@ -58,12 +67,13 @@ class Graphed:
 
     def _captured(self, leaves: list[Any], structure: Any, places: tuple[int, ...]) -> Callable[..., Any] | None:
         """Capture the function of the tensors among the arguments; None, with a warning, if it cannot be captured."""
+        function = self._function  # and not this object: the graphs would wait for garbage to be collected
         others = [_A_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in leaves]  # the graph keeps none of this call's tensors
 
         def call(*tensors: Tensor) -> Any:
             left = iter(places)
             args, kwargs = unflatten([tensors[next(left)] if leaf is _A_TENSOR else leaf for leaf in others], structure)
-            return self._function(*args, **kwargs)
+            return function(*args, **kwargs)
 
         first = _first([leaf for leaf in leaves if isinstance(leaf, Tensor)], places)
         with inference_mode(False), no_grad():  # tensors that count how often they are written
@@ -72,6 +82,7 @@ class Graphed:
         try:
             made = taking(call, tuple(given))
             positions = positions_on(made.index)
+            _warming.up = True
             capture([made], _WARMUPS, True, graph_pool_handle())
             if made.written:
                 raise CaptureRefused(f"its tensor number {made.written[0]} is written in place, and a graph would write one of its own")
@@ -79,6 +90,7 @@ class Graphed:
             warnings.warn(f"{self._function!r} runs without a graph for these shapes: {error}", UserWarning, stacklevel=3)
             return None
         finally:
+            _warming.up = False
             for generator, position in positions:
                 generator.restore(position)  # the first call draws what it would without a graph
         return made.function()

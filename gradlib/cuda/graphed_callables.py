@@ -123,43 +123,14 @@ class Captured:
 
     def function(self) -> Callable[..., Any]:
         """The function for the user, which replays the graphs."""
-        captured = self
-
-        class Graphed(Function):
-            is_traceable = True
-
-            @staticmethod
-            def forward(ctx: Any, *inputs: Tensor) -> Any:
-                outputs = captured.replay(inputs[: captured.given])
-                ctx.call = object()
-                captured.holds(ctx.call)
-                found = tuple(out.detach() for out in outputs)
-                ctx.mark_non_differentiable(*(new for out, new in zip(outputs, found, strict=True) if not out.requires_grad))
-                return found
-
-            @staticmethod
-            def backward(ctx: Any, *grads: Tensor) -> Any:
-                if captured.held is not ctx.call:
-                    raise RuntimeError(
-                        "a graphed callable runs backward once for each call, before it is called again and, of several in one memory, in "
-                        "the reverse order of the calls; what this backward needs has been overwritten: graph a function that makes all "
-                        "the calls"
-                    )
-                with no_grad():
-                    found = captured.replay_backward(grads)
-                return differentiated_once(ctx, grads, found, _ONCE) if is_grad_enabled() else found
-
-            @staticmethod
-            def jvp(ctx: Any, *tangents: Any) -> Any:
-                raise NotImplementedError("a graphed callable has no derivatives in forward mode: call the function that was graphed")
 
         def replayed(*user_args: Any) -> Any:
             if thread_state.transforming:
                 raise RuntimeError("a graphed callable runs under no transform of gradlib.func: transform the function, and graph that")
             given, structure = flatten(user_args)
-            captured.check(given, structure)
-            left = iter(Graphed.apply(*given, *captured.inputs[captured.given :]))
-            return unflatten([next(left) if isinstance(each, Tensor) else each for each in captured.results], captured.structure)
+            self.check(given, structure)
+            left = iter(Graphed.apply(self, *given, *self.inputs[self.given :]))
+            return unflatten([next(left) if isinstance(each, Tensor) else each for each in self.results], self.structure)
 
         return replayed
 
@@ -178,6 +149,38 @@ class Captured:
                 )
             if value.requires_grad and not self.recorded and is_grad_enabled():
                 raise TypeError("a graphed callable that was captured where gradients are off has none; capture it where they are on")
+
+
+class Graphed(Function):
+    """One call of a graphed callable. All have this class: one for each would hold its graphs until garbage is collected."""
+
+    is_traceable = True
+
+    @staticmethod
+    def forward(ctx: Any, captured: Captured, *inputs: Tensor) -> Any:
+        outputs = captured.replay(inputs[: captured.given])
+        ctx.captured, ctx.call = captured, object()
+        captured.holds(ctx.call)
+        found = tuple(out.detach() for out in outputs)
+        ctx.mark_non_differentiable(*(new for out, new in zip(outputs, found, strict=True) if not out.requires_grad))
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        captured = ctx.captured
+        if captured.held is not ctx.call:
+            raise RuntimeError(
+                "a graphed callable runs backward once for each call, before it is called again and, of several in one memory, in "
+                "the reverse order of the calls; what this backward needs has been overwritten: graph a function that makes all "
+                "the calls"
+            )
+        with no_grad():
+            found = (None, *captured.replay_backward(grads))
+        return differentiated_once(ctx, grads, found, _ONCE) if is_grad_enabled() else found
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError("a graphed callable has no derivatives in forward mode: call the function that was graphed")
 
 
 _ONCE = (

@@ -341,6 +341,45 @@ def test_a_tensor_that_is_given_twice_is_one_input_and_none_is_kept() -> None:
     assert kept() is None
 
 
+def test_graphs_are_freed_when_the_last_that_holds_them_goes() -> None:
+    """Without the garbage collector, which does not know how much memory of the device waits for it."""
+
+    def held() -> int:
+        cuda.synchronize()
+        cuda.empty_cache()
+        return cuda.memory_reserved()
+
+    gc.collect()
+    gc.disable()
+    try:
+        x, before = drawn(1 << 18, grad=True), held()
+        before = held()
+        graphed = cuda.graphed(lambda x: ((x * 2).sin() + 1).sum(), max_graphs=1)
+        graphed(x)
+        kept = held()
+        assert kept > before
+        graphed(x[: 1 << 17])  # drops the first
+        assert held() < kept
+        graphed.reset()
+        assert held() == before
+        made = cuda.make_graphed_callables(lambda x: (x * 2).sin(), (drawn(1 << 18, grad=True),))
+        made(x).sum().backward()
+        x.grad = None
+        del made
+        assert held() == before
+    finally:
+        gc.enable()
+
+
+def test_what_a_graphed_function_calls_is_a_part_of_it() -> None:
+    inner = cuda.graphed(lambda x: x.sin() * 2)
+    outer, x = cuda.graphed(lambda x: (inner(x) + inner(x * 2)).sum()), drawn(4, grad=True)
+    for _ in range(2):
+        (g,) = gradlib.autograd.grad(outer(x), x)
+        (expected,) = gradlib.autograd.grad((x.sin() * 2 + (x * 2).sin() * 2).sum(), x)
+        assert gradlib.equal(g, expected)
+
+
 def test_graphed_is_for_methods_too_and_under_other_modes() -> None:
     class Scale:
         factor = 3.0
