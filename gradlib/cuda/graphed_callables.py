@@ -11,7 +11,7 @@ from gradlib.autograd.function import Function, differentiated_once
 from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
 from gradlib.core.grad_mode import is_grad_enabled, no_grad
-from gradlib.core.modes import next_seq, plain_saving, thread_state
+from gradlib.core.modes import next_seq, plain_saving, saving, thread_state
 from gradlib.core.tensor import AccumulateGrad, Tensor
 from gradlib.cuda.devices import device, index_of, synchronize
 from gradlib.cuda.graph_errors import CaptureRefused
@@ -47,10 +47,12 @@ class Captured:
     results: tuple[Any, ...] = ()  # of the captured call: tensors, and constants such as None
     outputs: tuple[Tensor, ...] = ()  # the tensors among them
     written: tuple[int, ...] = ()  # which of the user's arguments it writes in place
+    kept: tuple[int, ...] = ()  # which of the outputs the backward reads
     structure: Structure = LEAF
     cotangents: tuple[Tensor | None, ...] = ()
     gradients: tuple[Tensor | None, ...] = ()
     later: tuple[Captured, ...] = ()  # those that were captured after it, in the same memory
+    versions: tuple[int, ...] = ()  # of these when the forward had run
     held: object = None  # stands for the call whose values are in the memory for its backward
 
     @property
@@ -75,9 +77,24 @@ class Captured:
     def warm_up(self, times: int, unused: bool) -> None:
         """Run it eagerly, so that kernels are compiled and constants are on the device before it is captured."""
         with device(self.index), stream(Stream()):
-            for _ in range(times):
-                outputs = self.run()[0]
+            for at in range(times):
+                outputs = self.run()[0] if at < times - 1 or thread_state.saving_refused is not None else self._run_noting()
                 self.derive(outputs, [zeros_like(out) if isinstance(out, Tensor) else None for out in outputs], unused)
+
+    def _run_noting(self) -> list[Any]:
+        """Call it and note which outputs lie in memory that is saved for backward. Returns: the leaves of the result."""
+        saved = set()
+
+        def note(value: Tensor) -> Tensor:
+            if value.is_cuda:
+                saved.add(value._array.data.mem.ptr)
+            return value.detach()
+
+        with saving(note, lambda value: value):
+            results = self.run()[0]
+        outputs = [out for out in results if isinstance(out, Tensor)]
+        self.kept = tuple(i for i, out in enumerate(outputs) if out.is_cuda and out._array.data.mem.ptr in saved)
+        return results
 
     def capture_forward(self, pool: Handle) -> None:
         before = [_version_of(value) for value in self.inputs[: self.given]]
@@ -110,7 +127,11 @@ class Captured:
         for each in (self, *self.later):  # whose results may lie where this one computed
             increment_version(each.outputs)
         increment_version(self.inputs[i] for i in self.written)
+        self.versions = self._versions()
         return self.outputs
+
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(_version_of(self.outputs[i]) for i in self.kept)
 
     def replay_backward(self, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
         """Run the backward graph with these gradients of the outputs. Returns: those of the inputs, as copies."""
@@ -173,6 +194,11 @@ class Graphed(Function):
                 "a graphed callable runs backward once for each call, before it is called again and, of several in one memory, in "
                 "the reverse order of the calls; what this backward needs has been overwritten: graph a function that makes all "
                 "the calls"
+            )
+        if captured.versions != captured._versions():
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a result of a graphed "
+                "callable, which its backward reads; write to a clone() of it"
             )
         with no_grad():
             found = (None, *captured.replay_backward(grads))

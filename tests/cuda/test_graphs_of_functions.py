@@ -341,6 +341,19 @@ def test_a_tensor_that_is_given_twice_is_one_input_and_none_is_kept() -> None:
     assert kept() is None
 
 
+def test_a_result_that_backward_reads_is_not_to_be_written() -> None:
+    factor, x = gradlib.tensor(2.0), drawn(3, grad=True)  # one of the host, which is saved too
+    made = cuda.make_graphed_callables(lambda x: (x.exp(), x * factor), (drawn(3, grad=True),))
+    exponential, double = made(x)
+    double.add_(1)  # which backward does not read
+    (double.sum() + exponential.sum()).backward()
+    assert gradlib.allclose(x.grad, x.detach().exp() + 2)
+    exponential = made(x)[0]
+    exponential.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation: a result of a graphed callable"):
+        exponential.sum().backward()
+
+
 def test_graphs_are_freed_when_the_last_that_holds_them_goes() -> None:
     """Without the garbage collector, which does not know how much memory of the device waits for it."""
 
