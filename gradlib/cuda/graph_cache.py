@@ -39,6 +39,7 @@ class Graphed:
             raise ValueError(f"graphed: max_graphs is at least 1, got {max_graphs}")
         self._function, self._most = function, max_graphs
         self._graphs: OrderedDict[Any, Callable[..., Any] | None] = OrderedDict()  # None: this one cannot be captured
+        self._lock = threading.RLock()  # one call at a time writes where a graph reads, until its results are copied
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,17 +52,23 @@ class Graphed:
         known: dict[int, int] = {}
         places = tuple([known.setdefault(id(value), len(known)) for value in tensors])  # a tensor that is given twice is one input
         key = (structure, places, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
+        with self._lock:
+            made = self._replayed(key, leaves, structure, places)
+        return self._function(*args, **kwargs) if made is _EAGER else made
+
+    def _replayed(self, key: Any, leaves: list[Any], structure: Any, places: tuple[int, ...]) -> Any:
+        """What a graph gives, which is captured if it is not there; _EAGER where none can be."""
         if key not in self._graphs:
             if under_way:  # of another thread, whose capture this one's would break
-                return self._function(*args, **kwargs)
+                return _EAGER
             self._graphs[key] = self._captured(leaves, structure, places)
             if len(self._graphs) > self._most:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
         run = self._graphs[key]
         if run is None:
-            return self._function(*args, **kwargs)
-        found, outer = flatten(run(*_first(tensors, places)))
+            return _EAGER
+        found, outer = flatten(run(*_first([leaf for leaf in leaves if isinstance(leaf, Tensor)], places)))
         copies = [value.clone() if isinstance(value, Tensor) else value for value in found]  # the next replay overwrites the graph's own
         return unflatten(copies, outer)
 
@@ -87,7 +94,7 @@ class Graphed:
             if made.written:
                 raise CaptureRefused(f"its tensor number {made.written[0]} is written in place, and a graph would write one of its own")
         except CaptureRefused as error:
-            warnings.warn(f"{self._function!r} runs without a graph for these shapes: {error}", UserWarning, stacklevel=3)
+            warnings.warn(f"{self._function!r} runs without a graph for these shapes: {error}", UserWarning, stacklevel=4)
             return None
         finally:
             _warming.up = False
@@ -104,7 +111,7 @@ class Graphed:
         self._graphs.clear()
 
 
-_A_TENSOR = object()
+_A_TENSOR, _EAGER = object(), object()
 
 
 def _first(tensors: list[Tensor], places: tuple[int, ...]) -> list[Tensor]:

@@ -64,6 +64,8 @@ def refusal(error: BaseException) -> RuntimeError | None:
     """The error to raise instead of CUDA's or CuPy's, if that says that something cannot be captured; None for any other error."""
     if not isinstance(error, (RuntimeError, NotImplementedError)) or isinstance(error, CaptureRefused):
         return None
+    if "cannot be captured in a CUDA graph" in str(error):  # as a Function says whose is_traceable is False
+        return CaptureRefused(str(error))
     for pattern, reason, advice in _REASONS:
         if found := re.search(pattern, str(error)):
             reason = reason.format(**found.groupdict())

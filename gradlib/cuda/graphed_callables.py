@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from gradlib.autograd.function import Function, differentiated_once
 from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
+from gradlib.backend.array import cupy
+from gradlib.backend.capture import capturing
 from gradlib.core.grad_mode import is_grad_enabled, no_grad
 from gradlib.core.modes import next_seq, plain_saving, saving, thread_state
 from gradlib.core.tensor import AccumulateGrad, Tensor
@@ -26,6 +29,23 @@ def _may_be_empty() -> CUDAGraph:
     made = CUDAGraph()
     made.warns_if_empty = False  # as a function that returns its argument leaves it
     return made
+
+
+class _Memory:
+    """What graphs that were captured together share: one call at a time uses it, and streams use it one after the other."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._stream: Any = None  # CuPy's, of the last use
+
+    def order(self, index: int) -> None:
+        """Let the current stream of a device wait for the last one that used the memory, if that is another."""
+        if capturing.capture is not None:  # which orders its own, and waits for nothing outside of it
+            return
+        here, last = cupy().cuda.get_current_stream(index), self._stream
+        if last is not None and last.ptr != here.ptr:
+            Stream.around(here, index).wait_stream(Stream.around(last, index))
+        self._stream = here
 
 
 @dataclass
@@ -51,6 +71,7 @@ class Captured:
     structure: Structure = LEAF
     cotangents: tuple[Tensor | None, ...] = ()
     gradients: tuple[Tensor | None, ...] = ()
+    memory: _Memory = field(default_factory=_Memory)
     later: tuple[Captured, ...] = ()  # those that were captured after it, in the same memory
     versions: tuple[int, ...] = ()  # of these when the forward had run
     held: object = None  # stands for the call whose values are in the memory for its backward
@@ -121,6 +142,7 @@ class Captured:
 
     def replay(self, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Run the forward graph with these arguments. Returns: the outputs, where the next call overwrites them."""
+        self.memory.order(self.index)
         for static, value in zip(self.inputs, given, strict=False):
             _put(value, static)
         self.forward.replay()
@@ -135,6 +157,7 @@ class Captured:
 
     def replay_backward(self, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
         """Run the backward graph with these gradients of the outputs. Returns: those of the inputs, as copies."""
+        self.memory.order(self.index)
         for static, g in zip(self.cotangents, grads, strict=True):
             if static is not None:
                 _put(g, static)
@@ -179,17 +202,23 @@ class Graphed(Function):
 
     @staticmethod
     def forward(ctx: Any, captured: Captured, *inputs: Tensor) -> Any:
-        outputs = captured.replay(inputs[: captured.given])
         ctx.captured, ctx.call = captured, object()
-        captured.holds(ctx.call)
+        with captured.memory.lock:
+            outputs = captured.replay(inputs[: captured.given])
+            captured.holds(ctx.call)
         found = tuple(out.detach() for out in outputs)
         ctx.mark_non_differentiable(*(new for out, new in zip(outputs, found, strict=True) if not out.requires_grad))
         return found
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        captured = ctx.captured
-        if captured.held is not ctx.call:
+        with ctx.captured.memory.lock:
+            found = (None, *Graphed._gradients(ctx.captured, ctx.call, grads))
+        return differentiated_once(ctx, grads, found, _ONCE) if is_grad_enabled() else found
+
+    @staticmethod
+    def _gradients(captured: Captured, call: object, grads: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+        if captured.held is not call:
             raise RuntimeError(
                 "a graphed callable runs backward once for each call, before it is called again and, of several in one memory, in "
                 "the reverse order of the calls; what this backward needs has been overwritten: graph a function that makes all "
@@ -201,8 +230,7 @@ class Graphed(Function):
                 "callable, which its backward reads; write to a clone() of it"
             )
         with no_grad():
-            found = (None, *captured.replay_backward(grads))
-        return differentiated_once(ctx, grads, found, _ONCE) if is_grad_enabled() else found
+            return captured.replay_backward(grads)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -327,8 +355,9 @@ def make_graphed_callables(
 
 def capture(made: list[Captured], warmups: int, unused: bool, memory: Handle) -> None:
     """Capture callables, which will run in this order, in one memory."""
+    shared = _Memory()
     for i, each in enumerate(made):
-        each.later = tuple(made[i + 1 :])
+        each.later, each.memory = tuple(made[i + 1 :]), shared
     with plain_saving():  # the hooks of who calls it would be captured too; the graphs keep what they save
         refuse_beside()
         places = {each.index for each in made}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import Any
 
@@ -354,6 +355,43 @@ def test_a_result_that_backward_reads_is_not_to_be_written() -> None:
         exponential.sum().backward()
 
 
+def test_threads_and_streams_that_call_one_graphed_function_get_their_own_results() -> None:
+    graphed, inputs = cuda.graphed(lambda x: (x * 2).sum()), [drawn(3) for _ in range(8)]
+    found = [graphed(inputs[0])] * len(inputs)
+
+    def run(at: int) -> None:
+        for _ in range(5):
+            found[at] = graphed(inputs[at])
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [x.item() for x in found] == [(x * 2).sum().item() for x in inputs]
+
+    streams = [cuda.Stream(), cuda.Stream()]
+    for side in streams:
+        side.wait_stream(cuda.current_stream())
+    for at in range(6):  # with nothing between the calls
+        with cuda.stream(streams[at % 2]):
+            found[at] = graphed(inputs[at])
+    cuda.synchronize()
+    assert [x.item() for x in found[:6]] == [(x * 2).sum().item() for x in inputs[:6]]
+
+
+def test_a_function_that_is_not_traceable_runs_without_a_graph() -> None:
+    class Untraceable(gradlib.autograd.Function):
+        is_traceable = False
+
+        @staticmethod
+        def forward(ctx: Any, x: gradlib.Tensor) -> gradlib.Tensor:
+            return x * 2
+
+    with pytest.warns(UserWarning, match="runs without a graph .* Untraceable cannot be captured in a CUDA graph: its is_traceable"):
+        assert cuda.graphed(lambda x: Untraceable.apply(x))(gradlib.ones(3, device="cuda")).tolist() == [2, 2, 2]
+
+
 def test_graphs_are_freed_when_the_last_that_holds_them_goes() -> None:
     """Without the garbage collector, which does not know how much memory of the device waits for it."""
 
@@ -483,8 +521,9 @@ def test_graphed_runs_as_it_is_what_it_cannot_capture() -> None:
         return x[x > 0]
 
     x = gradlib.tensor([1.0, -1.0, 2.0], device="cuda")
-    with pytest.warns(UserWarning, match="runs without a graph for these shapes: .*index"):
+    with pytest.warns(UserWarning, match="runs without a graph for these shapes: .*index") as caught:
         assert positive(x).tolist() == [1, 2]
+    assert caught[0].filename == __file__
     assert positive(-x).tolist() == [1]
     assert positive(x.cpu()).tolist() == [1, 2]
     with pytest.raises(ValueError, match="max_graphs is at least 1"):
