@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gradlib.cuda.source import Source, headers
+from gradlib.cuda.source import Source
 
 
 def source_of(given: Any, name: str | None, parameters: str | None, options: tuple[str, ...], caller: FrameType) -> tuple[Source, str]:
@@ -37,7 +37,7 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
 
 
 def _only(source: Source) -> str:
-    names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", "\n".join((source.text, *headers(source))))
+    names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", "\n".join((source.text, *source.headers)))
     if not names:
         raise ValueError(f'{source} has no kernel; write one as extern "C" __global__ void name(...) {{ ... }}')
     if len(names) != 1:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.dtype import bfloat16
-from gradlib.cuda.source import Source, headers, text_of
+from gradlib.cuda.source import Source, text_of
 
 C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
 """The NumPy dtype name of each C type that a parameter of gradlib's own kernels may have."""
@@ -92,7 +92,7 @@ _ALIASES = (
 def _aliases(source: Source) -> dict[str, str]:
     """The types that a user's source, its headers and its options define by typedef, using or a macro, each as it is defined once."""
     found: dict[str, set[str]] = {}
-    for text in (source.text, *headers(source)):
+    for text in (source.text, *source.headers):
         for pattern in _ALIASES:
             for match in pattern.finditer(_COMMENT.sub(" ", text)):
                 words = match["type"].split()
@@ -119,7 +119,7 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     """
     base = kernel.partition("<")[0].rpartition("::")[2]
     head = r'(?:template\s*<([^<>]*)>\s*)?(?:extern\s*"C"\s*)?(?:static\s+|inline\s+)*__global__[^;{]*?\b'
-    texts = [_COMMENT.sub(" ", each) for each in (text_of(source), *(headers(source) if isinstance(source, Source) else ()))]
+    texts = [_COMMENT.sub(" ", each) for each in (text_of(source), *(source.headers if isinstance(source, Source) else ()))]
     match = next(filter(None, (re.search(rf"{head}{re.escape(base)}\s*\(([^)]*)\)", text) for text in texts)), None)
     if match is None:
         known = ", ".join(re.findall(r"__global__[^;{(]*(?:__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(", " ".join(texts))) or "none"

@@ -83,7 +83,8 @@ class Source:
         file, line: the position of its first line, for the compiler's errors; file is a path, or a name in angle brackets.
         folder: the folder of its headers, None without any.
         flags: further flags for the compiler.
-        digest: of the headers that it includes, as they were when it was declared.
+        headers: the texts of the headers that it includes, as they were when it was declared; digest: of them, for the keys of caches,
+            empty without any.
         made: a kernel or module of CuPy's that is launched unchanged; text then only holds its declaration.
         launches: the name of the kernel that ``made`` is; empty for a module.
     """
@@ -95,10 +96,12 @@ class Source:
     flags: tuple[str, ...] = ()
     made: Any = None
     launches: str = ""
+    headers: tuple[str, ...] = field(default=(), init=False, compare=False, repr=False)
     digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", "" if self.made is not None else headers_digest(self))
+        object.__setattr__(self, "headers", _headers(self))
+        object.__setattr__(self, "digest", _digest("\0".join(self.headers)) if self.headers else "")
 
     def __str__(self) -> str:
         return self.file if self.line == 1 else f"{self.file}, line {self.line}"
@@ -141,10 +144,13 @@ def showing_line(kernel: str, source: Source) -> Iterator[None]:
 _SHOWN = 4  # lines of the source that an error repeats
 
 
-def headers(source: Source) -> tuple[str, ...]:
-    """The texts of the headers that a user's source includes, and that these include, from its folder and those of its options -I."""
+def _headers(source: Source) -> tuple[str, ...]:
+    """The texts of the headers that a user's source includes, and that these include, from its folder and those of its options -I.
+
+    CUDA's own are left out: they are many, and they belong to the compiler.
+    """
     folders = [source.folder, *_included_folders(source.flags)]
-    named = [Path(each) for each in folders if each is not None]
+    named = [Path(each) for each in folders if each is not None and not (Path(each) / "cuda_runtime.h").is_file()]
     found: dict[Path, str] = {}
     waiting = [(named[:1] if source.folder else [], source.text)]
     while waiting:
@@ -160,9 +166,3 @@ def headers(source: Source) -> tuple[str, ...]:
 def _included_folders(flags: tuple[str, ...]) -> list[str]:
     """The folders of the options -I."""
     return [flag.removeprefix(way).strip() for flag in flags for way in ("-I", "--include-path=") if flag.startswith(way)]
-
-
-def headers_digest(source: Source) -> str:
-    """A digest of the headers of a user's source, for the keys of caches; empty without any."""
-    texts = headers(source)
-    return _digest("\0".join(texts)) if texts else ""
