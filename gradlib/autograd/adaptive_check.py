@@ -100,14 +100,15 @@ def extrapolated(
         if all(each.is_good() for each in series):
             break
         distance /= 4
-    return [(each.best, each.error * (1 + 1j) if each.best.dtype.kind == "c" else each.error) for each in series]
+    return [(each.best, each.spread() * (1 + 1j) if each.best.dtype.kind == "c" else each.spread()) for each in series]
 
 
 class _Series:
     """The differences of one output over distances of which each is a quarter of the one before, extrapolated to none.
 
     Attributes:
-        best: the derivatives with the least estimated error; error: that.
+        best: the derivatives with the least error, as far as neighbouring differences tell; error: that; apart: the distance.
+        taken: the differences and their distances.
     """
 
     def __init__(self, output: np.ndarray) -> None:
@@ -116,6 +117,8 @@ class _Series:
         self.best = np.full(output.shape, np.nan, np.complex128 if output.dtype.kind == "c" else np.float64)
         self.error = np.full(output.shape, np.inf)
         self.noise = np.full(output.shape, np.inf)
+        self.apart = np.full(output.shape, np.inf)
+        self.taken: list[tuple[np.ndarray, float]] = []
 
     def add(self, high: np.ndarray, low: np.ndarray, apart: float) -> None:
         """Take the values at two points into account."""
@@ -127,9 +130,24 @@ class _Series:
                 error = np.maximum(np.abs(row[-1] - row[-2]), np.abs(row[-1] - before)) + noise
                 better = error < self.error
                 self.best, self.error = np.where(better, row[-1], self.best), np.where(better, error, self.error)
-                self.noise = np.where(better, noise, self.noise)
+                self.noise, self.apart = np.where(better, noise, self.noise), np.where(better, apart, self.apart)
         self.row = row
+        self.taken.append((row[0], apart))
+
+    def spread(self) -> np.ndarray:
+        """By how much the best may be off.
+
+        Two differences may agree by chance, where values are less exact than their dtype, as after a cancellation. Those over shorter
+        distances tell: what they are off by, times their distance, is the noise of the values, which the best has too. Where the best is
+        0, as of values that do not change any more, longer ones count as well.
+        """
+        with np.errstate(all="ignore"):
+            noise = np.zeros(self.best.shape)
+            for slope, apart in self.taken[2:]:
+                counts = (apart < self.apart) | (self.best == 0)
+                noise = np.maximum(noise, np.where(counts, np.abs(slope - self.best) * apart, 0.0))
+            return np.maximum(self.error, np.nan_to_num(noise / self.apart))
 
     def is_good(self) -> bool:
         """Whether a shorter distance would tell nothing that matters."""
-        return bool((self.error <= np.maximum(1e-6 * np.abs(self.best), 2 * self.noise)).all())
+        return len(self.taken) > 3 and bool((self.error <= np.maximum(1e-6 * np.abs(self.best), 2 * self.noise)).all())

@@ -78,6 +78,13 @@ def test_second_derivatives_and_tolerances():
     check_derivatives(off, (x,), atol=0.01)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_values_that_are_less_exact_than_their_dtype_raise_no_alarm(dtype, rng):
+    for _ in range(10):
+        x = gradlib.tensor(rng.uniform(-1, 1, 3), dtype=dtype, requires_grad=True)
+        check_derivatives(lambda x: (x + 1000.0) - 1000.0, (x,))
+
+
 def test_a_kink_beside_a_value_is_stepped_around():
     x = gradlib.tensor([0.001, -0.001, 1.0], dtype=gradlib.float32, requires_grad=True)
     check_derivatives(gradlib.relu, (x,))
