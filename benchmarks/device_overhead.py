@@ -281,6 +281,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "y.normal_": (lambda: own.normal_(1.0, 2.0), None),
         "y.uniform_": (lambda: own.uniform_(-1.0, 1.0), None),
         "y.exponential_": (lambda: own.exponential_(), None),
+        "y.log_normal_": (lambda: own.log_normal_(), None),
+        "y.geometric_": (lambda: own.geometric_(0.3), None),
         "x ** 2.5": (lambda: x**2.5, lambda: a**2.5),
         "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
         "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),

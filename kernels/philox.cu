@@ -155,6 +155,22 @@ extern "C" __global__ void __launch_bounds__(256)
     fill_uniform<real>(place, seed, draw, out, count, [=](real x, INDEX) { return -log1p(-x) / (real)rate; });
 }
 
+// Numbers whose logarithms are normal.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_log_normal(const long long* place, long long seed, long long draw, double scale, double shift, STORAGE* out, INDEX count) {
+    fill<real>(place, seed, draw, out, count, [](const Words& w, real* made) { normal_of(w, made); },
+               [=](real x, INDEX) { return exp(held(plus(held(times(held(x), (real)scale)), (real)shift))); });
+}
+
+// Tries until the first success; `rate` is log(1 - p) of its chance p.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_geometric(const long long* place, long long seed, long long draw, double rate, STORAGE* out, INDEX count) {
+    fill_uniform<double>(place, seed, draw, out, count, [=](double x, INDEX) {
+        const double tries = ceil(log1p(-x) / rate);
+        return (real)(tries > 1 ? tries : 1.0);
+    });
+}
+
 // Whole numbers from low on, so many, which is read without a sign; of 0 all that 64 bits hold.
 extern "C" __global__ void __launch_bounds__(256)
     philox_bits(const long long* place, long long seed, long long draw, long long many, long long low, long long* out, INDEX count) {

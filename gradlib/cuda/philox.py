@@ -36,6 +36,8 @@ KINDS = {
     "uniform": Kind("dd", (1.0, 0.0)),
     "normal": Kind("dd", (1.0, -0.0)),  # so that a zero keeps its sign
     "exponential": Kind("d", (1.0,)),
+    "log_normal": Kind("dd", (1.0, 0.0)),
+    "geometric": Kind("d", (-1.0,), 8),
     "bits": Kind("qq", (0, 0), 8),
     "levels": Kind("i", (2048,), 8),
     "bernoulli": Kind("d", (0.5,), 8, reads=True),

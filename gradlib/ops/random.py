@@ -590,6 +590,8 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Gen
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     kind = _floating("log_normal_", self)
+    if kind.kind != "c" and _drawn_into(self, generator, "log_normal", float(kind.type(std)), float(kind.type(mean))):
+        return self
     drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
     return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
 
@@ -599,6 +601,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill with the number of tries until the first success of probability p. Source: torch.Tensor.geometric_."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if _drawn_into(self, generator, "geometric", math.log1p(-p)):
+        return self
     drawn = stream(generator, device_index(self._array)).uniform(self._array.shape, dtypes.float64)
     xp = namespace(drawn)
     return _filled("geometric_", self, xp.maximum(xp.ceil(xp.log1p(-drawn) / math.log1p(-p)), 1))

@@ -187,7 +187,8 @@ RANDOM: dict[str, Callable[..., Any]] = {
     "dropout": lambda x, **_: F.dropout(x), "dropout, half": lambda h, **_: F.dropout(h), "normal_": lambda z, **_: z.normal_(1.0, 2.0),
     "dropout_": lambda z, **_: F.dropout(z, inplace=True),
     "uniform_": lambda z, **_: z.uniform_(-1.0, 1.0), "uniform_, half": lambda g, **_: g.uniform_(),
-    "exponential_": lambda z, **_: z.exponential_(),
+    "exponential_": lambda z, **_: z.exponential_(), "log_normal_": lambda z, **_: z.log_normal_(),
+    "geometric_": lambda z, **_: z.geometric_(0.3),
     "bernoulli_": lambda z, **_: z.bernoulli_(0.3), "random_": lambda j, **_: j.random_(0, 10),
 }  # fmt: skip
 BACKWARD: dict[str, Callable[..., Any]] = {

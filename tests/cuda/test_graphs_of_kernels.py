@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,10 @@ def test_numbers_of_one_launch_are_those_of_single_operations(dtype: Any, shape:
         "normal_": (filled("normal_", 0.3, 1.7), normal * of(1.7) + of(0.3)),
         "normal": (drawn(lambda: gradlib.normal(0.3, 1.7, shape, dtype=dtype, device="cuda")), normal * of(1.7) + of(0.3)),
         "exponential_": (filled("exponential_", 2.5), (-cupy.log1p(-plain()) / single.type(2.5)).astype(dtype)),
+        "log_normal_": (filled("log_normal_", 0.3, 0.7), cupy.exp(normal * of(0.7) + of(0.3))),
+        "geometric_": (
+            filled("geometric_", 0.3), cupy.maximum(cupy.ceil(cupy.log1p(-plain(gradlib.float64)) / math.log1p(-0.3)), 1).astype(dtype)
+        ),
         "bernoulli_": (filled("bernoulli_", 0.3), (plain(gradlib.float64) < 0.3).astype(dtype)),
         "bernoulli": (
             drawn(lambda: gradlib.bernoulli(gradlib.as_tensor(chances))), (plain(gradlib.float64) < chances.astype("d")).astype(dtype)
