@@ -228,7 +228,7 @@ def array_index(item: Any, like: Array) -> Any:
         warnings.warn("indexing with dtype uint8 reads it as a mask, as torch does; use bool or int64 instead.", UserWarning, stacklevel=4)
         with on_device_of(values):
             item = values = values.astype(np.bool_)
-    if type(values) is np.ndarray and type(like) is not np.ndarray:
+    if type(values) is np.ndarray and not isinstance(like, np.ndarray):
         return move(values, int(like.data.device_id))
     if not type(values) is type(like) is np.ndarray and device_index(values) != device_index(like):
         if device_index(values) is not None:
