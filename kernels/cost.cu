@@ -268,6 +268,9 @@ __device__ __forceinline__ void element_terms(const Motion& m, int h0, int n_ste
     }
 }
 
+// The elements of one trajectory that a thread has at a time where there are more than threads: as many as registers hold.
+enum { SEVERAL = sizeof(real) == 8 && sizeof(INDEX) == 8 ? 2 : 4 };
+
 // The cost and gradients of the block's trajectories: one, or N at a time.
 template <int N>
 __device__ __forceinline__ void motion_of_block(const Motion& m, real* cost, real* by_dt, int joints, INDEX horizon, bool time_last, int steps,
@@ -299,7 +302,7 @@ __device__ __forceinline__ void motion_of_block(const Motion& m, real* cost, rea
         else if (n_steps * joints <= threads)
             element_terms<1, false>(m, h0, n_steps, joints, horizon, time_last, inverse, lengths, total);
         else
-            element_terms<4, false>(m, h0, n_steps, joints, horizon, time_last, inverse, lengths, total);
+            element_terms<SEVERAL, false>(m, h0, n_steps, joints, horizon, time_last, inverse, lengths, total);
     }
     block_sums(total, inverse + N * lengths);
     if (threadIdx.x == 0) {
