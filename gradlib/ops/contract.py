@@ -149,12 +149,18 @@ class Contraction:
             return self._shaped(product, (*together, height, width), together + rows + columns), batch + left + right
         if columns:
             a = self._shaped(a, together + rows, together + rows + (1,) * len(columns))
-        if rows:
+        if rows and (together or not columns):  # else it broadcasts as it is
             b = self._shaped(b, together + columns, together + (1,) * len(rows) + columns)
         return self._call(operator.mul, (a, b)), batch + left + right
 
     def _shaped(self, x: int, shape: Shape, wanted: Shape) -> int:
-        return x if tuple(shape) == wanted else self._call(reshape, (x,), wanted)
+        if tuple(shape) == wanted:
+            return x
+        made_by = x - self.operands
+        if made_by >= 0 and self.calls[made_by][0] is reshape:  # one reshape serves for two, as nothing else takes what is between
+            self.calls[made_by] = (reshape, self.calls[made_by][1], (wanted,))
+            return x
+        return self._call(reshape, (x,), wanted)
 
     def _arranged(self, x: int, names: Labels, order: Labels) -> int:
         return x if names == order else self._call(permute, (x,), tuple(names.index(n) for n in order))
@@ -193,7 +199,7 @@ def einsum(*args: Any) -> Any:
     if not operands:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
     try:
-        return _equation(args[0], tuple(map(_SHAPE, operands))).run(operands)
+        return _equation(args[0], _shapes(operands)).run(operands)
     except Exception:
         refuse_wrong("einsum", _by_equation, *args)
         raise
@@ -203,7 +209,8 @@ def _by_equation(equation: str, *operands: Any) -> None:
     """What ``einsum`` takes besides operands with a list of labels each."""
 
 
-_SHAPE = operator.attrgetter("shape")
+def _shapes(operands: Sequence[Any]) -> tuple[Shape, ...]:
+    return tuple([x._array.shape if type(x) is Tensor else x.shape for x in operands])
 
 
 @functools.lru_cache(maxsize=512)
@@ -214,6 +221,12 @@ def _equation(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
     if len(terms) != len(shapes):
         raise RuntimeError(f"einsum: {len(shapes)} operands were provided where the equation {equation!r} has {len(terms)} terms")
     return _contraction(terms, _letters(right) if arrow else None, shapes)
+
+
+@functools.lru_cache(maxsize=512)
+def _by_lists(terms: tuple[tuple[Any, ...], ...], output: tuple[Any, ...] | None, shapes: tuple[Shape, ...]) -> Contraction:
+    """The contraction that lists of numbers describe."""
+    return _contraction(terms, output, shapes)
 
 
 def _contraction(terms: Sequence[Sequence[Any]], output: Sequence[Any] | None, shapes: tuple[Shape, ...]) -> Contraction:
@@ -257,15 +270,16 @@ def _letters(term: str) -> list[Any]:
 
 def _sublists(args: Sequence[Any]) -> Any:
     """``einsum`` in the notation with lists of numbers."""
-    output = list(args[-1]) if len(args) % 2 else None
+    output = tuple(args[-1]) if len(args) % 2 else None
     pairs = args[: len(args) - len(args) % 2]
-    operands, terms = pairs[::2], [list(names) for names in pairs[1::2]]
-    for n in (n for names in [*terms, output or []] for n in names):
-        if n is not Ellipsis and not (isinstance(n, int) and 0 <= n < _ELLIPSIS):
-            raise ValueError(f"einsum: expected subscripts from 0 to {_ELLIPSIS - 1}, or Ellipsis, got {n!r}")
+    operands, terms = pairs[::2], tuple(map(tuple, pairs[1::2]))
+    for names in (*terms, output or ()):
+        for n in names:
+            if n is not Ellipsis and not (isinstance(n, int) and 0 <= n < _ELLIPSIS):
+                raise ValueError(f"einsum: expected subscripts from 0 to {_ELLIPSIS - 1}, or Ellipsis, got {n!r}")
     if not terms:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
-    return _contraction(terms, output, tuple(map(_SHAPE, operands))).run(operands)
+    return _by_lists(terms, output, _shapes(operands)).run(operands)
 
 
 # ---- others -------------------------------------------------------------------------------------------------------------------------
@@ -286,11 +300,14 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         gradlib.Size([2, 4])
     """
     one_dtype("tensordot", [a, b])
-    if isinstance(dims, Tensor) or is_array(dims):
+    if type(dims) not in _PLAIN and (isinstance(dims, Tensor) or is_array(dims)):
         dims = dims.tolist()
     if not isinstance(dims, int):
         dims = tuple([tuple(map(operator.index, listed)) for listed in dims])
-    return _over_dims(tuple(a.shape), tuple(b.shape), dims).run((a, b))
+    return _over_dims(*_shapes((a, b)), dims).run((a, b))
+
+
+_PLAIN = (int, tuple, list)
 
 
 @functools.lru_cache(maxsize=512)
@@ -342,7 +359,8 @@ def inner(input: Any, other: Any) -> Any:
         return dot(input, other) if other.ndim == 1 else matmul(other, input)
     if other.ndim < 3:
         return matmul(input, other if other.ndim == 1 else other.mT)
-    return tensordot(input, other, dims=((-1,), (-1,)))
+    one_dtype("inner", [input, other])
+    return _over_dims(*_shapes((input, other)), ((-1,), (-1,))).run((input, other))
 
 
 def _left(g: Any, other: Any, input_shape: Shape) -> Any:

@@ -271,7 +271,10 @@ def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:
     if not input.ndim:
         wrap_dims((dim0,), 0), wrap_dims((dim1,), 0)
         return input[...]
-    return input.swapaxes(wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim))
+    count = input.ndim
+    if type(dim0) is int is type(dim1) and -count <= dim0 < count and -count <= dim1 < count:  # the common case
+        return input.swapaxes(dim0, dim1)
+    return input.swapaxes(wrap_dim(dim0, count), wrap_dim(dim1, count))
 
 
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:

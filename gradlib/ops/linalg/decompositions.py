@@ -61,12 +61,21 @@ def _refuse_phase(name: str, kind: str, turned: Any, other: Any = None) -> None:
 # ---- Cholesky ----------------------------------------------------------------------------------------------------------------
 
 
-def _cholesky_slope(g: Any, out: Any) -> Any:
+def _cholesky_slope(g: Any, out: Any, upper: bool) -> Any:
     """L^-H phi L^-1, where phi is the lower triangle of L^H g, made Hermitian."""
+    if upper:
+        return adjoint(_cholesky_slope(adjoint(g), adjoint(out), False))
     phi = tril(adjoint(out) @ g)
     phi = where_op(diagonal_mask(phi), phi, phi + adjoint(phi)) * 0.5
     left = solve_triangle(adjoint(out), phi, True, False)
     return adjoint(solve_triangle(adjoint(out), adjoint(left), True, False))
+
+
+def _cholesky_slope_on_device(g: Any, out: Any, upper: bool) -> Any:
+    if not upper:
+        return slopes.cholesky_slope(g, out)
+    made = slopes.cholesky_slope(adjoint(g), adjoint(out))
+    return None if made is None else adjoint(made)
 
 
 _LAST = (..., slice(-1, None), slice(-1, None))  # the last pivot, if there is one
@@ -74,10 +83,12 @@ _LAST = (..., slice(-1, None), slice(-1, None))  # the last pivot, if there is o
 
 @op(
     "other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope,
-    kernels={"A": slopes.cholesky_slope},
+    kernels={"A": _cholesky_slope_on_device},
 )  # fmt: skip
-def cholesky_op(xp: Any, A: Any) -> Any:
+def cholesky_op(xp: Any, A: Any, upper: bool) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
+    if upper:
+        A = adjoint(A)
     advice = "A must be Hermitian and positive-definite."
     if xp is np:
         L = attempt("cholesky", advice, np.linalg.cholesky, A)
@@ -90,7 +101,7 @@ def cholesky_op(xp: Any, A: Any) -> Any:
         broken = bool(xp.isnan(L[_LAST]).any()) if L.ndim > 2 or not L.size else (last := L[-1, -1].item()) != last
     if broken:  # the last pivot is NaN where any is: LAPACK may take NaN for a positive one
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
-    return L
+    return adjoint(L) if upper else L
 
 
 @composite(method=False)
@@ -107,7 +118,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
         tensor([[2., 0.],
                 [1., 2.]])
     """
-    return adjoint(cholesky_op(adjoint(A))) if upper else cholesky_op(A)
+    return cholesky_op(A, upper)
 
 
 # ---- eigenvalues -------------------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     (_IN_FULL if ord in ("nuc", 2, -2) else _IN_ANY)([A])
     if not isinstance(dim, Sequence) or len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
-    row, column = wrap_dim(dim[0], A.ndim), wrap_dim(dim[1], A.ndim)
+    row, column = (A.ndim - 2, A.ndim - 1) if dim == (-2, -1) else (wrap_dim(dim[0], A.ndim), wrap_dim(dim[1], A.ndim))
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)}")
     if dtype is not None:

@@ -128,7 +128,8 @@ def _as_many(name: str, A: Any, a: tuple[int, ...], B: Any, b: tuple[int, ...]) 
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise RuntimeError(f"linalg.{name}: the batches of {list(a)} and {list(b)} do not broadcast") from None
-    return expand(A, (*batch, *a[-2:])), expand(B, (*batch, *b[-2:]))
+    whole, right = (*batch, *a[-2:]), (*batch, *b[-2:])
+    return A if a == whole else expand(A, whole), B if b == right else expand(B, right)
 
 
 @composite(method=False)
