@@ -7,10 +7,11 @@ So the adjoint of a transform is the one the other way with the norm turned roun
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,6 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TURNED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+_NORMS = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
 Dims = int | Sequence[int]
 
 
@@ -88,6 +90,8 @@ def _computed(name: str, input: Any, *, real: bool = False) -> Any:
     dtype = input.dtype
     if real and dtype.kind == "c":
         raise RuntimeError(f"{name} expects a real input tensor, but got {dtype}; take fft, or the .real part")
+    if dtype.char in "fdFD":  # the common case
+        return input
     if dtypes.category(dtype) < 2:
         return to(input, dtypes.get_default_dtype())
     if dtypes.is_half(dtype):
@@ -95,16 +99,13 @@ def _computed(name: str, input: Any, *, real: bool = False) -> Any:
     return input
 
 
-def _norm(norm: str | None) -> str:
-    if norm is not None and norm not in _TURNED:
-        raise RuntimeError(f'Invalid normalization mode: "{norm}"; it is "backward" (None), "ortho" or "forward"')
-    return norm or "backward"
+def _no_norm(norm: Any) -> NoReturn:
+    raise RuntimeError(f'Invalid normalization mode: "{norm}"; it is "backward" (None), "ortho" or "forward"')
 
 
-def _dims(name: str, input: Any, s: Dims | None, dim: Dims | None, least: int = 0) -> tuple[tuple[int, ...], list[int]]:
+def _dims(name: str, rank: int, s: Dims | None, dim: Dims | None, least: int) -> tuple[tuple[int, ...], list[int]]:
     """The dimensions that are transformed, and their sizes; -1 where the size stays as it is."""
     sizes = None if s is None else [operator.index(n) for n in (s if isinstance(s, Sequence) else (s,))]
-    rank = input.ndim
     if dim is None:
         if sizes is not None and len(sizes) > rank:
             raise RuntimeError(f"{name}: Got shape with {len(sizes)} values but input tensor only has {rank} dimensions.")
@@ -123,15 +124,45 @@ def _dims(name: str, input: Any, s: Dims | None, dim: Dims | None, least: int = 
     return dims, sizes or [-1] * len(dims)
 
 
-def _resized(name: str, input: Any, dims: tuple[int, ...], sizes: list[int]) -> Any:
-    """Truncate, or pad with zeros, to these sizes. Raises: RuntimeError where one is less than 1."""
-    pad = [0] * (2 * input.ndim)
-    for dim, size in zip(dims, sizes, strict=True):
-        wanted = input.shape[dim] if size == -1 else size
+@functools.lru_cache(maxsize=512)
+def _planned(
+    name: str, shape: tuple[int, ...], s: Dims | None, dim: Dims | None, least: int, halved: bool
+) -> tuple[tuple[int, ...], int, tuple[int, ...] | None]:
+    """What follows from a shape and the arguments of a transform alone.
+
+    Args:
+        least: how many dimensions there must be. halved: the input is a half spectrum along the last of them.
+    Returns: the dimensions that are transformed; the size of the result along the last of them, if it is halved; and what ``constant_pad``
+        is to add or take away first, None for nothing.
+    Raises: RuntimeError for sizes less than 1, and what `_dims` refuses.
+    """
+    rank, size = len(shape), 0
+    dims, sizes = _dims(name, rank, s, dim, least)
+    if halved:
+        size = 2 * (shape[dims[-1]] - 1) if sizes[-1] == -1 else sizes[-1]
+        if size < 1:
+            raise RuntimeError(f"{name}: Invalid number of data points ({size}) specified")
+        sizes = [*sizes[:-1], size // 2 + 1]
+    pad = [0] * (2 * rank)
+    for each, count in zip(dims, sizes, strict=True):
+        wanted = shape[each] if count == -1 else count
         if wanted < 1:
             raise RuntimeError(f"{name}: Invalid number of data points ({wanted}) specified")
-        pad[2 * (input.ndim - 1 - dim) + 1] = wanted - input.shape[dim]
-    return constant_pad(input, pad, 0) if any(pad) else input
+        pad[2 * (rank - 1 - each) + 1] = wanted - shape[each]
+    return dims, size, tuple(pad) if any(pad) else None
+
+
+_CACHED = frozenset((int, type(None)))
+
+
+def _resized(name: str, input: Any, s: Any, dim: Any, least: int, halved: bool = False) -> tuple[Any, tuple[int, ...], int]:
+    """The input truncated, or padded with zeros, to the sizes that are wanted; and what else `_planned` says of it."""
+    s, dim = tuple(s) if type(s) is list else s, tuple(dim) if type(dim) is list else dim
+    shape = input._array.shape if type(input) is Tensor else tuple(input.shape)
+    kinds = map(type, (*(s if type(s) is tuple else (s,)), *(dim if type(dim) is tuple else (dim,))))
+    plan = _planned if _CACHED.issuperset(kinds) else _planned.__wrapped__  # a bool or float equals an int, but is refused
+    dims, size, pad = plan(name, shape, s, dim, least, halved)
+    return input if pad is None else constant_pad(input, pad, 0), dims, size
 
 
 def _size(n: int | None) -> list[int] | None:
@@ -145,30 +176,23 @@ def _size(n: int | None) -> list[int] | None:
 
 
 def _complex_to_complex(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
-    input = _computed(name, input)
-    dims, sizes = _dims(name, input, s, dim)
-    return fft_c2c_op(_resized(name, input, dims, sizes), dims, _norm(norm), forward)
+    input, dims, _ = _resized(name, _computed(name, input), s, dim, 0)
+    return fft_c2c_op(input, dims, _NORMS.get(norm) or _no_norm(norm), forward)
 
 
 def _real_to_complex(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
     """The half spectrum along the last of the dimensions, then the transform over the others."""
-    input = _computed(name, input, real=True)
-    dims, sizes = _dims(name, input, s, dim, 1)
-    norm = _norm(norm)
-    half = fft_r2c_op(_resized(name, input, dims, sizes), dims[-1], norm if forward else _TURNED[norm])
+    input, dims, _ = _resized(name, _computed(name, input, real=True), s, dim, 1)
+    norm = _NORMS.get(norm) or _no_norm(norm)
+    half = fft_r2c_op(input, dims[-1], norm if forward else _TURNED[norm])
     half = half if forward else conj(half)
     return fft_c2c_op(half, dims[:-1], norm, forward) if len(dims) > 1 else half
 
 
 def _complex_to_real(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
     """The transform over all of the dimensions but the last, then real numbers along that from its half spectrum."""
-    input = _computed(name, input)
-    dims, sizes = _dims(name, input, s, dim, 1)
-    norm = _norm(norm)
-    size = 2 * (input.shape[dims[-1]] - 1) if sizes[-1] == -1 else sizes[-1]
-    if size < 1:
-        raise RuntimeError(f"{name}: Invalid number of data points ({size}) specified")
-    half = _resized(name, input, dims, [*sizes[:-1], size // 2 + 1])
+    half, dims, size = _resized(name, _computed(name, input), s, dim, 1, True)
+    norm = _NORMS.get(norm) or _no_norm(norm)
     half = fft_c2c_op(half, dims[:-1], norm, forward) if len(dims) > 1 else half
     return fft_c2r_op(conj(half) if forward else half, dims[-1], _TURNED[norm] if forward else norm, size)
 
@@ -497,8 +521,9 @@ def _shifted(input: Any, dim: Dims | None, amount: Any) -> Any:
     dims = tuple(range(input.ndim)) if dim is None else tuple(dim) if isinstance(dim, Sequence) else (dim,)
     if not dims:
         raise RuntimeError(f"`shifts` required: there is no dimension to shift, shape {list(input.shape)}, dim {dim}")
-    dims = tuple(wrap_dim(d, input.ndim) for d in dims)
-    return roll(input, tuple(amount(input.shape[d]) for d in dims), dims)
+    shape = input.shape
+    places = tuple([wrap_dim(d, len(shape)) for d in dims])
+    return roll(input, tuple([amount(shape[d]) for d in places]), places)
 
 
 @takes_out

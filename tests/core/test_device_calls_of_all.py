@@ -31,7 +31,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "isclose": (18, "the same"),
     "allclose": (39, "the same, then whether all are, which the host reads"),
     "sgn-complex": (15, "an absolute value, a choice and a quotient of complex numbers"),
-    "*fft*": (31, "over several dimensions, or of another length: transforms, pads and conjugates one after the other"),
     "index_fill": (54, "the value is a tensor that wants a gradient: it is spread over the places"),
     "index_add-rows": (22, "a product with alpha, then the sum"),
     "index_select-0-d": (32, "a tensor without dimensions, which is given one"),

@@ -107,3 +107,12 @@ def test_wrong_calls_say_the_rule(number: int) -> None:
     call, error, text = WRONG[number]
     with pytest.raises(error, match=text):
         call()
+
+
+def test_arguments_that_equal_those_of_a_call_before_are_still_refused() -> None:
+    """What follows from sizes and dimensions is kept, and a bool or a float equals an integer."""
+    want = fft.fftn(X, (2, 1), (1, 0)).tolist()
+    assert fft.fftn(X, [2, 1], [1, 0]).tolist() == want
+    for sizes, dims in (((2.0, 1), (1, 0)), ((2, 1), (True, 0)), ((2, 1), [1, False])):
+        with pytest.raises(TypeError):
+            fft.fftn(X, sizes, dims)

@@ -228,6 +228,8 @@ def test_notations_of_one_product() -> None:
         gradlib.einsum(A, [7, 51], B, [51, 9], [7, 9]),
     ):
         assert made.tolist() == want
+    with pytest.raises(ValueError, match="subscripts"):  # which equals the one that was kept from the call before
+        gradlib.einsum(A, [7.0, 51], B, [51, 9], [7, 9])
 
 
 def test_one_term_rearranged_is_a_view() -> None:
