@@ -75,6 +75,7 @@ def category(dtype: np.dtype) -> int:
     raise TypeError(f"gradlib holds bool, integer, float and complex elements, got dtype {dtype}")
 
 
+@functools.cache
 def is_floating_point(dtype: np.dtype) -> bool:
     return category(dtype) == 2
 

@@ -110,17 +110,18 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
         if not dtypes.is_floating_point(x.dtype):
             raise RuntimeError(f"cdist only supports floating-point dtypes, {name} has {x.dtype}")
     one_dtype("cdist", [x1, x2])
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got {list(x1.shape)} and {list(x2.shape)}")
+    a, b = (x1._array.shape, x2._array.shape) if type(x1) is type(x2) is Tensor else (x1.shape, x2.shape)
+    if a[-1] != b[-1]:
+        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got {list(a)} and {list(b)}")
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode; there are {', '.join(_MODES)}")
     on_device = type(x1) is type(x2) is Tensor and type(x1._array) is not np.ndarray
-    if on_device and x1.shape[-1] and x1._array.size * x2.shape[-2] <= _FEW:
+    if on_device and a[-1] and x1._array.size * b[-2] <= _FEW:
         return _on_device(x1, x2, float(p))  # also with a product of matrices allowed, which only saves memory there
-    many = max(x1.shape[-2], x2.shape[-2]) > 25
-    if p == 2 and x1.shape[-1] and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
+    many = max(a[-2], b[-2]) > 25
+    if p == 2 and a[-1] and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
         return euclidean_distance(x1, x2)
     difference = x1[..., :, None, :] - x2[..., None, :, :]
     return farthest(difference) if p == math.inf else vector_norm(difference, p, -1)

@@ -41,9 +41,10 @@ def matrix_power(A: Any, n: int) -> Any:
     exponent = operator.index(n)
     _square([A])
     if exponent == 0:
-        xp = namespace(raw(A))
-        with on_device_of(raw(A)):
-            return where_op(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
+        array, shape = raw(A), A.shape
+        xp = namespace(array)
+        with on_device_of(array):
+            return where_op(xp.ones((), bool), xp.broadcast_to(xp.eye(shape[-1], dtype=A.dtype), shape), A)
     square = A if exponent > 0 else inv(A)
     left = exponent if exponent > 0 else -exponent
     result = None
