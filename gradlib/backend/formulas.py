@@ -27,6 +27,7 @@ _FINITE = 3.0e38
 
 FORMULAS = {
     "absolute_slope": ("g x y c", "g / c * ((x > y) - (x < y))"),
+    "add_scaled": ("x y c", "x + y * c"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
     "clamp": ("x y w", "isnan(x) ? x : min(max(x, y), w)"),

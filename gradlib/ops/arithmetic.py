@@ -13,6 +13,7 @@ from gradlib.backend import division, dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import is_array, is_cupy, zero_d
 from gradlib.backend.dtype import promote
 from gradlib.core.arguments import refuse_wrong
+from gradlib.core.compile import named
 from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
@@ -93,6 +94,29 @@ def _by_alpha(value: Any, alpha: Any, common: np.dtype) -> Any:
     return (value.astype(common) if is_array(value) else value) * alpha
 
 
+@op(
+    "elementwise", promote="same", method=False, kernels={"out": "add_scaled"},
+    input=lambda g: g,
+    scaled=lambda g, alpha: g * alpha,
+)  # fmt: skip
+def add_scaled(xp: Any, input: Any, scaled: Any, alpha: float) -> Any:
+    """input + alpha * scaled, of one real float dtype; a difference has the opposite alpha, which a zero's sign shows."""
+    return input + scaled * input.dtype.type(alpha)
+
+
+_ADD, _SUB, _RSUB = (named(add_scaled, name) for name in ("add", "sub", "rsub"))
+
+
+def _in_one_launch(input: Any, other: Any, alpha: Any) -> bool:
+    """Whether these are for ``add_scaled``: two tensors of a GPU, both float32 or both float64, and a number."""
+    if type(input) is not Tensor or type(other) is not Tensor or (type(alpha) is not float and type(alpha) is not int):
+        return False
+    a, b = input._array, other._array
+    if type(a) is np.ndarray or type(a) is not type(b) or a.dtype is not b.dtype or a.dtype.char not in "fd":
+        return False
+    return -3e38 < alpha < 3e38  # others are for ``_by_alpha`` to refuse
+
+
 @composite(bare=True)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other.
@@ -105,6 +129,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.add(gradlib.tensor([1, 2]), gradlib.tensor([10, 20]), alpha=2)
         tensor([21, 42])
     """
+    if alpha != 1 and out is None and _in_one_launch(input, other, alpha):
+        return _ADD(input, other, alpha)
     return add_op(input, other if _is_one(alpha) else _times("add", alpha, input, other, other), out=out)
 
 
@@ -120,6 +146,8 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
         tensor([ 8, 16])
     """
+    if alpha != 1 and out is None and _in_one_launch(input, other, alpha):
+        return _SUB(input, other, -float(alpha))
     return sub_op(input, other if _is_one(alpha) else _times("sub", alpha, input, other, other), out=out)
 
 
@@ -135,6 +163,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         >>> gradlib.rsub(gradlib.tensor([1, 2]), 10)
         tensor([9, 8])
     """
+    if alpha != 1 and _in_one_launch(input, other, alpha):
+        return _RSUB(other, input, -float(alpha))
     return rsub_op(input if _is_one(alpha) else _times("rsub", alpha, input, other, input), other)
 
 

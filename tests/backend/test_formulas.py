@@ -22,6 +22,8 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30]
 
 CASES: dict[str, Callable[..., Any]] = {
     "addcdiv": lambda x, y, w: gradlib.addcdiv(x, y, w, value=0.3), "addcmul": lambda x, y, w: gradlib.addcmul(x, y, w, value=-2),
+    "add, alpha": lambda x, y, w: gradlib.add(x, y, alpha=-3), "sub, alpha": lambda x, y, w: gradlib.sub(x, y, alpha=0),
+    "rsub, alpha": lambda x, y, w: gradlib.rsub(x, y, alpha=0.7),
     "clamp": lambda x, y, w: x.clamp(-0.7, 1),
     "cross_entropy": lambda x, y, w: functional.binary_cross_entropy_with_logits(x, y, reduction="none"),
     "cross_entropy, weights": lambda x, y, w: functional.binary_cross_entropy_with_logits(x, y, reduction="none", pos_weight=w.detach()),
