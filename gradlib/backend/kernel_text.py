@@ -28,7 +28,7 @@ EXACT = {"?": "bool", "i": "int", "l": "long long"}
 ALL_CTYPES = {**CTYPES, **EXACT}
 NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}
 """A number beside arrays of each dtype, as ``struct`` writes it."""
-LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
+LARGEST = {"f": 3.0e38, "d": 1.7e308, "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
 """Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
 
 ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
