@@ -522,6 +522,13 @@ def turns(function: Any, name: str) -> None:
 
     def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         try:
+            state = global_state
+            if type(self) is Tensor and self._node is None and self._meta is None and not state.active and state.born is None:
+                counter = self._version_slot
+                if counter is None or not counter.views:  # no graph, no view of its memory, nothing active: only its array changes
+                    self._array = function(wrap(self._array), *args, **kwargs)._array
+                    (counter or self.version).bump()
+                    return self
             _become(self, lambda x: function(x, *args, **kwargs), name)
         except Exception:
             refuse_wrong(name, function, self, *args, **kwargs)

@@ -64,11 +64,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "movedim-several": (27, "the order of dimensions is worked out at each call"),
     "unfold_backward": (25, "windows that overlap are added up one after the other; part of a gradient"),
     "as_strided_*": (52, "elements that share memory are added up, which is part of a gradient; in place the tensor becomes a view"),
-    "squeeze_": (47, "in place the tensor becomes a view of what it was"),
-    "swap*_": (47, "the same"),
-    "t_": (45, "the same"),
-    "transpose_": (47, "the same"),
-    "unsqueeze_": (48, "the same"),
     "cumprod_": (21, "computed apart and copied"),
     "scatter_reduce_": (23, "written at places, with the questions that a write asks before"),
 }

@@ -320,6 +320,27 @@ def test_a_tensor_that_is_turned_keeps_its_history_in_every_mode(mode: Any, name
     assert host(x.grad).tolist() == [[3.0, 3.0, 3.0]]
 
 
+def test_only_the_tensor_itself_is_turned_where_nothing_is_recorded() -> None:
+    x = gradlib.arange(6.0).reshape(2, 3).clone()
+    same, version = x.detach(), x._version
+    assert x.t_() is x
+    assert (x._version, same._version) == (version + 1, version + 1)
+    assert (x.shape, same.shape) == ((3, 2), (2, 3))
+    row = x[0]
+    x.unsqueeze_(0)
+    row.zero_()
+    assert host(x).tolist() == [[[0, 0], [1, 4], [2, 5]]]
+    assert host(same).tolist() == [[0, 1, 2], [0, 4, 5]]
+    with pytest.raises(IndexError):
+        x.clone().transpose_(0, 5)
+    with pytest.raises(TypeError):
+        x.clone().transpose_("a", 0)
+    outside = gradlib.ones(2, 3)
+    with pytest.raises(RuntimeError, match="mutate"):
+        gradlib.func.grad(lambda y: (y @ outside.t_()).sum())(gradlib.ones(3))
+    assert outside.shape == (2, 3)
+
+
 def test_positions_of_an_interleaved_repetition_have_the_dtype_of_their_counts() -> None:
     made = gradlib.repeat_interleave(gradlib.tensor([2, 1], dtype=gradlib.int32))
     assert (made.tolist(), made.dtype) == ([0, 0, 1], np.int32)
