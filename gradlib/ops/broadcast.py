@@ -114,8 +114,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
                 [1, 2]])
     """
     parts = _listed(tensors)
-    shape = tuple(broadcast_shapes(*(x.shape for x in parts)))
-    return tuple(x if tuple(x.shape) == shape else expand(x, shape) for x in parts)
+    shapes = [x._array.shape if type(x) is Tensor else tuple(x.shape) for x in parts]
+    shape = tuple(broadcast_shapes(*shapes))
+    return tuple([x if have == shape else expand(x, shape) for x, have in zip(parts, shapes, strict=True)])
 
 
 @composite(method=False)

@@ -43,6 +43,7 @@ from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import as_element
+from gradlib.ops.dims import WHOLE
 
 __all__ = ["argwhere", "nonzero"]
 
@@ -185,7 +186,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
                 [1, 0]])
     """
     places = nonzero_op(input if input.ndim or not as_tuple else input.reshape((1,)))
-    return tuple(places[:, d] for d in range(places.shape[1])) if as_tuple else places
+    return tuple([slice_op(places, (WHOLE, d)) for d in range(input.ndim or 1)]) if as_tuple else places
 
 
 # ---- reading an index -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Sequence
@@ -403,17 +404,17 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return split_with_sizes(input, _cut(size, -(-size // chunks)) if size else (0,) * chunks, dim)
 
 
+@functools.lru_cache(maxsize=512)
 def _bounds(parts: Any, size: int) -> list[tuple[int, int]]:
     """The begin and end of each slice of ``tensor_split``."""
-    if isinstance(parts, (tuple, list)):
-        cuts = [min(max(operator.index(i) + (size if i < 0 else 0), 0), size) for i in parts]
+    if type(parts) is tuple:
+        cuts = [min(max(i + (size if i < 0 else 0), 0), size) for i in parts]
         return [(a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
-    count = operator.index(parts)
-    if count <= 0:
-        raise RuntimeError(f"number of sections must be larger than 0, got {count}")
-    small, larger = divmod(size, count)
+    if parts <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {parts}")
+    small, larger = divmod(size, parts)
     bounds, begin = [], 0
-    for i in range(count):
+    for i in range(parts):
         end = begin + small + (i < larger)
         bounds.append((begin, end))
         begin = end
@@ -434,7 +435,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    shape = raw(input).shape
+    shape = input._array.shape if type(input) is Tensor else raw(input).shape
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     parts = indices_or_sections
@@ -442,7 +443,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         parts = parts.tolist()
     at = wrap_dim(dim, len(shape))
     before, made = (WHOLE,) * at, []
-    for begin, end in _bounds(parts, shape[at]):
+    cuts = tuple(map(operator.index, parts)) if isinstance(parts, (tuple, list)) else operator.index(parts)
+    for begin, end in _bounds(cuts, shape[at]):
         made.append(slice_op(input, (*before, slice(begin, end))))
     return tuple(made)
 

@@ -84,7 +84,7 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
         shape = np.broadcast_shapes(have, want)
     except ValueError:
         raise RuntimeError(f"a mask of shape {list(mask.shape)} does not broadcast with a tensor of shape {list(input.shape)}") from None
-    return (x if tuple(x.shape) == shape else expand(x, shape) for x in (input, mask))  # type: ignore[return-value]
+    return (input if have == shape else expand(input, shape), mask if want == shape else expand(mask, shape))
 
 
 @composite

@@ -7,6 +7,7 @@ complex numbers alike (``complex="explicit"``), and the inverse movement is the 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import warnings
@@ -330,15 +331,16 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         if ndim:
             order.insert(new_place, order.pop(old_place))
         return permute(input, order)
-    old, new = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (source, destination))
+    old = tuple(source) if isinstance(source, (tuple, list)) else (source,)
+    new = tuple(destination) if isinstance(destination, (tuple, list)) else (destination,)
     if len(old) != len(new):
         raise RuntimeError(f"movedim: source {old} and destination {new} should have the same number of elements")
-    old, new = (tuple(wrap_dim(d, ndim) for d in dims) for dims in (old, new))
+    old, new = tuple(map(wrap_dim, old, itertools.repeat(ndim))), tuple(map(wrap_dim, new, itertools.repeat(ndim)))
     if len(set(old)) != len(old) or len(set(new)) != len(new):
         raise RuntimeError(f"movedim: repeated dim in source {source} or destination {destination}")
     rest = iter([d for d in range(ndim) if d not in old])
     place = dict(zip(new, old, strict=True))
-    return permute(input, tuple(place[d] if d in place else next(rest) for d in range(ndim)))
+    return permute(input, tuple([place[d] if d in place else next(rest) for d in range(ndim)]))
 
 
 @op("linear", view=True, complex="explicit", input=lambda g: t(g))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,11 +15,12 @@ from gradlib.core.op import composite, public, publish
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_inference
 from gradlib.ops.create import empty
-from gradlib.ops.dims import sizes_of
+from gradlib.ops.dims import WHOLE, sizes_of, wrap_dim
 from gradlib.ops.from_data import tensor as data_tensor
+from gradlib.ops.index import slice_op
 from gradlib.ops.join import chunk, split
 from gradlib.ops.shape import turns
-from gradlib.ops.slices import as_strided, narrow
+from gradlib.ops.slices import as_strided
 
 __all__ = ["resize_as_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"]
 
@@ -199,4 +201,5 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
 
 
 def _separately(tensor: Any, sizes: list[int], dim: int) -> tuple[Any, ...]:
-    return tuple(narrow(tensor, dim, sum(sizes[:place]), size) for place, size in enumerate(sizes))
+    before, ends = (WHOLE,) * wrap_dim(dim, tensor.ndim), itertools.accumulate(sizes)
+    return tuple([slice_op(tensor, (*before, slice(end - size, end))) for end, size in zip(ends, sizes, strict=True)])
