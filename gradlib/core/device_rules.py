@@ -203,7 +203,7 @@ def where_refused(kernel: str | Callable[..., Any], formula: Callable[..., Any])
     """What computes what a kernel has refused: the kernel, of operands copied into rows where they have gaps or lie in another order; or
     a formula, if that does not serve them either.
     """
-    if getattr(kernel, "of_any_layout", False):
+    if getattr(kernel, "of_any_layout", False) or "into" in inspect.signature(formula).parameters:  # which may write an operand itself
         return formula
     launched, array = kernel_function(kernel), cupy().ndarray
 

@@ -21,7 +21,8 @@ ANY = [*SQUARE, (2, 6, 3), (3, 5), (40, 2)]
 CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {  # the value, and of which shapes
     "eigh": (lambda A: REGISTRY["eigh"].call(A + A.mH, "L"), SQUARE), "svd": (lambda A: REGISTRY["svd"].call(A, False), ANY),
     "svd, whole": (lambda A: REGISTRY["svd"].call(A, True), ANY), "qr": (REGISTRY["qr"].call, ANY),
-    "cholesky": (lambda A: REGISTRY["cholesky"].call(A @ A.mH), SQUARE), "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
+    "cholesky": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, False), SQUARE),
+    "cholesky, upper": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, True), SQUARE), "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
     "lstsq": (lambda A: REGISTRY["lstsq"].call(A, right(A), 0.0, "gelsy", True), ANY),
     "inv": (REGISTRY["inv"].call, SQUARE),
 }  # fmt: skip
@@ -67,12 +68,12 @@ def test_gradients_are_those_of_the_formulas(name, char):
         A = gradlib.as_tensor(drawn(char, *shape))
         made = value(A)
         made = [x.numpy() for x in made] if isinstance(made, tuple) else [made.numpy()]
-        given = {"A": A.numpy(), "B": right(A).numpy(), **dict(zip(op.outputs, made, strict=True))}
+        given = {"A": A.numpy(), "B": right(A).numpy(), "upper": name.endswith("upper"), **dict(zip(op.outputs, made, strict=True))}
         saved = [given[each] for each in op.rule_params["A"][1:]]
         for parts in gradients(made if name != "lstsq" else made[:1]):
             g = (*parts, None, None, None, None) if name == "lstsq" else parts if len(parts) > 1 else parts[0]
             for turned in (0, len(shape)):
-                got = op.kernels["A"](on_device(g, turned), *(on_device(x, turned) for x in saved))
+                got = op.kernels["A"](on_device(g, turned), *(x if isinstance(x, bool) else on_device(x, turned) for x in saved))
                 if char in "FD" and (name == "eigh" or name[:3] == "svd") and any(x is not None and x.dtype.char == char for x in parts):
                     assert got is None  # whether the loss depends on phases is asked elsewhere
                     continue

@@ -122,3 +122,18 @@ def test_places_in_the_memory_that_is_written_are_read_before() -> None:
         assert p.scatter_(0, p, gradlib.tensor([5, 6, 7, 8], device=device)).tolist() == [7, 5, 6, 8]
         p = gradlib.tensor([1, 2, 0, 3], device=device)
         assert p.scatter_(0, gradlib.tensor([1, 2, 3, 0], device=device), p).tolist() == [3, 1, 2, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_what_is_written_in_place_may_lie_in_another_order(dtype: str) -> None:
+    """A kernel that does not serve its layout must not write a copy of it instead."""
+    index, src = gradlib.tensor([[0, 0, 1], [1, 0, 1]]), gradlib.full((2, 3), 2).to(as_dtype(dtype))
+    for order in ("C", "F"):
+        x = gradlib.as_tensor(np.asarray(np.full((2, 3), 3), dtype, order=order))
+        for reduce in REDUCTIONS:
+            compared(lambda x, i, s, r=reduce: x.detach().scatter_reduce_(1, i, s.detach(), r), x, index, src)
+            compared(lambda x, i, s, r=reduce: x.detach().T.scatter_reduce_(0, i.T, s.detach().T, r).T, x, index, src)
+        for write in ("index_add_", "index_copy_"):
+            compared(lambda x, i, s, w=write: getattr(x.detach().T, w)(0, i[0, [0, 2, 1]].unique(), s.detach().T[:2]).T, x, index, src)
+        compared(lambda x, i, s: x.detach().T.index_put_((i[0],), s.detach().T, accumulate=True).T, x, index, src)
+        compared(lambda x, i, s: x.detach().T.masked_scatter_(x.T > 0, s.detach().T).T, x, index, src)
