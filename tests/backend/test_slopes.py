@@ -22,7 +22,8 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {  # the va
     "eigh": (lambda A: REGISTRY["eigh"].call(A + A.mH, "L"), SQUARE), "svd": (lambda A: REGISTRY["svd"].call(A, False), ANY),
     "svd, whole": (lambda A: REGISTRY["svd"].call(A, True), ANY), "qr": (REGISTRY["qr"].call, ANY),
     "cholesky": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, False), SQUARE),
-    "cholesky, upper": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, True), SQUARE), "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
+    "cholesky, upper": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, True), SQUARE),
+    "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
     "lstsq": (lambda A: REGISTRY["lstsq"].call(A, right(A), 0.0, "gelsy", True), ANY),
     "inv": (REGISTRY["inv"].call, SQUARE),
 }  # fmt: skip

@@ -390,8 +390,9 @@ def test_memory_is_counted_by_device():
     assert cuda.max_memory_allocated() == before
     cuda.empty_cache()
     assert cuda.memory_reserved() < used or before > 0
-    x = gradlib.zeros(1 << 18, device="cuda")
+    kept = gradlib.zeros(1 << 18, device="cuda")
     assert f" {cuda.memory_allocated() / (1 << 20):.2f} MiB" in cuda.memory_summary()
+    del kept
     cuda.ipc_collect()
 
 

@@ -233,6 +233,7 @@ def test_rows_have_names_of_their_own() -> None:
 WHERE_NO_TRANSFORM_IS_ACTIVE = {
     "_drawn_for",  # records what was drawn: see ``test_random.py``
     "from_smoothed", "integral_at", "loss_of_shares", "smoothed_loss",  # the rows of losses and of trapezoid run these on a device
+    "add_scaled",  # so do those of add, sub and rsub with alpha
 }  # fmt: skip
 
 
