@@ -160,7 +160,8 @@ def _read_csv(path: Path, robot: Robot, size: int, place: list[float], most: int
                 if not columns:
                     header = [name.strip() for name in row]
                     _check_header(header, wanted, path)
-                    columns = [header.index(name) for name in wanted]
+                    places = {name: place for place, name in enumerate(header)}
+                    columns = [places[name] for name in wanted]
                     continue
                 try:
                     values.append(_numbers(row, header, path, line))
