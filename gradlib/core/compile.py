@@ -87,7 +87,8 @@ def compile_on_device(op: Op) -> Any:
     computes = {"_direct": op.value_on_device, "_value": function_on_device(op.value, decorated=True)}
     if "out" in op.kernels:
         formula = functools.partial(computes["_value"], prepared())
-        computes |= {"_kernel": kernel_function(op.kernels["out"]), "_refused": where_refused(op.kernels["out"], formula)}
+        kernel = op.kernels["out"]
+        computes |= {"_kernel": kernel_function(kernel), "_refused": where_refused(kernel, formula, bool(op.overwrites))}
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
     return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **nodes, **computes})
@@ -101,7 +102,7 @@ def value_on_device(op: Op) -> Callable[..., Any]:
     if op.device is not None:
         return op.device
     if "out" in op.kernels:
-        return by_kernel(op.kernels["out"], formula)
+        return by_kernel(op.kernels["out"], formula, bool(op.overwrites))
     if op.direct is not None and (theirs := device_function(op.direct.__name__)) is not None:
         return small(op.direct.__name__, theirs, op.numbers_in_single)
     return formula

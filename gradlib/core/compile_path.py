@@ -162,7 +162,7 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
     What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. Only a value
-    that has begun to write ``into`` its input does not run again.
+    that has begun to write its input does not run again.
     """
     loose = _is_loose(op)
     lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
@@ -417,7 +417,7 @@ def _recorded(op: Op, variant: Variant, compute: list[str]) -> list[str]:
         "        _node._meta = None",
         *(_keep_stream("out") if variant is ON_DEVICE else ()),
         *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
-        *(_EXCEPT_BEGUN if "into" in op.params else _EXCEPT),
+        *(_except_begun(op.overwrites) if op.overwrites else _EXCEPT),
         "else:",
     ]
 
@@ -444,7 +444,9 @@ def _recorded_several(op: Op, variant: Variant, compute: list[str]) -> list[str]
 _EXCEPT = ["except Exception:", "    pass"]
 
 
-_EXCEPT_BEGUN = ["except Exception as _error:", "    if into and has_begun(_error):", "        raise"]
+def _except_begun(overwrites: str) -> list[str]:
+    """A value that has begun to write its first argument does not run again."""
+    return ["except Exception as _error:", f"    if {overwrites} and has_begun(_error):", "        raise"]
 
 
 def _packed(op: Op, variant: Variant) -> list[str]:
@@ -538,7 +540,7 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     if variant is ON_DEVICE and op.promote and _is_loose(op):
         result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
     lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
-    if op.sequence is None and "into" in op.params:  # a value that writes into its input does not run again
+    if op.sequence is None and op.overwrites:  # a value that writes its first argument does not run again
         return [*lines, f"        return {result}"]
     if op.sequence is None:
         return [*lines, "        try:", f"            return {result}", *(f"        {line}" for line in _EXCEPT)]

@@ -72,6 +72,7 @@ class Op:
             meeting_sees_numbers: unless there is a number beside integers or a half type.
         meetings: what it made of operands on a device so far, by these: see `gradlib.core.meeting`.
         view: whether the result may share the first input's memory.
+        overwrites: the name of the argument that lets the value write its first one itself; None where it never does.
         device, device_into, kernels, numbers_in_single: as declared.
         on_kernel: whether there is anything in place of ``value`` on CuPy arrays.
     Attributes, of its derivatives:
@@ -131,6 +132,7 @@ class Op:
         differentiable: tuple[int, ...] = (),
         promote: str | Callable[..., Any] | None = None,
         view: bool = False,
+        overwrites: str | None = None,
         complex: str = "holomorphic",
         jvp: Callable[..., Any] | None = None,
         numbers_in_single: bool = False,
@@ -148,7 +150,8 @@ class Op:
         self.meetings: dict[tuple[Any, ...], Any] = {}
         self.outputs = outputs or ("out",)
         self.differentiable = differentiable or tuple(range(len(self.outputs)))
-        self.view, self.complex, self.jvp, self.numbers_in_single = view, complex, jvp, numbers_in_single
+        self.view, self.overwrites = view, overwrites
+        self.complex, self.jvp, self.numbers_in_single = complex, jvp, numbers_in_single
         self.device, self.device_into, self.kernels = device, device_into, kernels or {}
         self.on_kernel = device is not None or "out" in self.kernels
         self.keyword_only, self.sequence = keyword_only, sequence
@@ -249,6 +252,8 @@ class Op:
             raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
         if self.keyword_only != self.params[len(self.params) - len(self.keyword_only) :]:
             raise ValueError(f"op {self.name}: keyword_only names the last arguments, got {self.keyword_only} of {self.params}")
+        if self.overwrites is not None and self.defaults.get(self.overwrites) is not False:
+            raise ValueError(f"op {self.name}: overwrites names an argument that is False where it is left out, got {self.overwrites!r}")
         known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))}
         for name, needs in self.rule_params.items():
             unknown = set(needs) - known

@@ -187,9 +187,13 @@ def of_any_layout(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs a kernel, or a formula for arguments it does not serve. ``kernel``: as an operation's declaration names it."""
-    launched, refused = kernel_function(kernel), where_refused(kernel, formula)
+def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any], overwrites: bool = False) -> Callable[..., Any]:
+    """A function that runs a kernel, or a formula for arguments it does not serve.
+
+    Args:
+        kernel: as an operation's declaration names it. overwrites: whether they may write an operand itself.
+    """
+    launched, refused = kernel_function(kernel), where_refused(kernel, formula, overwrites)
 
     def run(*args: Any) -> Any:
         made = launched(*args)
@@ -199,11 +203,13 @@ def by_kernel(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> 
     return run
 
 
-def where_refused(kernel: str | Callable[..., Any], formula: Callable[..., Any]) -> Callable[..., Any]:
+def where_refused(kernel: str | Callable[..., Any], formula: Callable[..., Any], overwrites: bool) -> Callable[..., Any]:
     """What computes what a kernel has refused: the kernel, of operands copied into rows where they have gaps or lie in another order; or
     a formula, if that does not serve them either.
+
+    ``overwrites``: whether an operand itself may be written, of which the kernel must not be given a copy.
     """
-    if getattr(kernel, "of_any_layout", False) or "into" in inspect.signature(formula).parameters:  # which may write an operand itself
+    if overwrites or getattr(kernel, "of_any_layout", False):
         return formula
     launched, array = kernel_function(kernel), cupy().ndarray
 

@@ -97,6 +97,7 @@ def op(
     outputs: Sequence[str] = (),
     differentiable: Sequence[int] = (),
     view: bool = False,
+    overwrites: str | None = None,
     inplace: bool = False,
     method: bool | None = None,
     aliases: Sequence[str] = (),
@@ -126,6 +127,7 @@ def op(
         sequence: the argument that is a list of tensors; its rule returns a list.
         outputs, differentiable: names of several results, and which of them carry gradients.
         view: the result may share memory with the first input.
+        overwrites: the argument, False where it is left out, by which a caller lets the value write its first argument instead of a copy.
         inplace: also declare ``NAME_``, which writes the result into the first input.
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
@@ -147,8 +149,9 @@ def op(
     def declare(value: Callable[..., Any]) -> Callable[..., Any]:
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
-            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label, node=node,
-            numbers_in_single=numbers_in_single, device=device, device_into=device_into, kernels=kernels, keyword_only=tuple(keyword_only),
+            differentiable=tuple(differentiable), view=view, overwrites=overwrites, complex=complex, jvp=jvp, name=name, label=label,
+            node=node, numbers_in_single=numbers_in_single, device=device, device_into=device_into, kernels=kernels,
+            keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:

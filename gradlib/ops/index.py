@@ -395,7 +395,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 
 
 @op(
-    "linear", sequence="indices", complex="explicit",
+    "linear", sequence="indices", overwrites="into", complex="explicit",
     input=lambda g, indices: index_put_op(g, 0.0, indices),
     values=lambda g, indices: index(g, indices),
 )  # fmt: skip
@@ -407,7 +407,11 @@ def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into:
     return result
 
 
-@op("linear", sequence="indices", complex="explicit", input=lambda g: g, values=lambda g, indices: index(g, indices))
+@op(
+    "linear", sequence="indices", overwrites="into", complex="explicit",
+    input=lambda g: g,
+    values=lambda g, indices: index(g, indices),
+)  # fmt: skip
 def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
     result = input if into else row_major_copy(input)

@@ -275,7 +275,7 @@ def _slope_of_mean(of: str, g: Any, index: Any, dim: int, reduce: str, include_s
 
 
 @op(
-    "linear", also=("index", "count"), method=False, complex="explicit", node="scatter_reduce",
+    "linear", also=("index", "count"), overwrites="into", method=False, complex="explicit", node="scatter_reduce",
     input=_element_of_sum_rule, src=_value_of_sum_rule,
     kernels={
         "out": lambda input, src, index, dim, reduce, include_self, count=None, into=False: folding.folded(
@@ -304,6 +304,7 @@ def total_at(
 @op(
     "other",
     also=("index",),
+    overwrites="into",
     method=False,
     node="scatter_reduce",
     input=_element_rule,

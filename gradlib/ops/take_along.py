@@ -40,7 +40,7 @@ def put_along(xp: Namespace, input: Any, index: Any, dim: int, shape: tuple[int,
 
 
 @op(
-    "linear", also=("index",), method=False, complex="explicit",
+    "linear", also=("index",), overwrites="into", method=False, complex="explicit",
     input=lambda g, index, dim: scatter_op(g, 0.0, index, dim),
     src=lambda g, index, dim: take_along(g, index, dim, True),
 )  # fmt: skip
@@ -54,7 +54,7 @@ def scatter_op(xp: Namespace, input: Any, src: Any, index: Any, dim: int, into: 
 
 
 @op(
-    "linear", also=("index",), method=False, complex="explicit",
+    "linear", also=("index",), overwrites="into", method=False, complex="explicit",
     input=lambda g: g,
     src=lambda g, index, dim: take_along(g, index, dim, True),
 )  # fmt: skip

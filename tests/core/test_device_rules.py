@@ -12,7 +12,7 @@ import gradlib
 from gradlib.core import device_rules
 from gradlib.core.device_rules import function_on_device, on_device
 from gradlib.core.dispatch import dispatch, slow_path
-from gradlib.core.op import REGISTRY
+from gradlib.core.op import REGISTRY, CompiledOp
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -51,6 +51,27 @@ def test_operators_of_rules_launch_own_kernels(monkeypatch):
         assert not asked
     finally:
         device_rules.operators.cache_clear()
+
+
+def test_what_an_operation_overwrites_is_no_copy_in_another_order():
+    """Whatever the argument is called that lets it do so."""
+    given = []
+
+    def grown(xp: Any, input: Any, amount: Any, reuse: bool = False) -> Any:
+        made = input if reuse else input.copy()
+        made += amount
+        return made
+
+    def kernel(input: Any, amount: Any, reuse: bool) -> None:
+        given.append(input)
+
+    options: dict[str, Any] = {"overwrites": "reuse", "kernels": {"out": kernel}}
+    op = CompiledOp(grown, "linear", {"input": lambda g: g, "amount": lambda g: g}, **options)
+    for operation in (op.call, op.value_on_device):
+        x, y = cupy.ones((2, 3)).T, cupy.ones((3, 2))
+        assert operation(x, y, True) is x
+        assert (x == 2).all()
+    assert [each.flags.c_contiguous for each in given] == [False, False]
 
 
 SLOW = {

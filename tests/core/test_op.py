@@ -38,6 +38,8 @@ def test_a_rule_that_names_what_is_not_there_is_refused() -> None:
         Op(cubed, "wavy", {})
     with pytest.raises(TypeError, match="premote"):
         Op(cubed, "elementwise", {}, premote="same")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="overwrites names an argument that is False"):
+        Op(cubed, "elementwise", {}, overwrites="scale")
 
 
 def test_a_node_keeps_what_its_rule_names_and_nothing_else() -> None:
