@@ -101,12 +101,13 @@ def on_one_device(one: Any, other: Any) -> bool:
 
 def move(array: Array, index: int | None) -> Array:
     """The array on the CUDA device ``index`` (None: the host). The same object when it is there already."""
-    if device_index(array) == index:
+    on_host = isinstance(array, (np.ndarray, np.generic))
+    if (None if on_host else array.data.device_id) == index:
         return array
-    if index is None:
-        return cupy().asnumpy(array)
     library = cupy()
-    if not isinstance(array, (np.ndarray, np.generic)):
+    if index is None:
+        return library.asnumpy(array)
+    if not on_host:
         return _between(library, array, index)
     with library.cuda.Device(index):
         if array.ndim == 0 and _is_signed_zero(array):

@@ -209,13 +209,14 @@ def slope(of: str, g: Any, input: Any, src: Any, out: Any, index: Any, axis: int
 
 
 @cache
-def adder(char: str) -> Callable[[Array, Sequence[Any], Any], bool]:
-    """``array[key] += values`` of CuPy arrays of a dtype where repeats all count, with `gradlib.backend.placing.put`'s arguments: by an
-    atomic instruction for each value, where there is one. It returns whether it was done, which it is not where no kernel serves it.
+def adder(char: str) -> Callable[..., bool]:
+    """``array[key] += factor * values`` of CuPy arrays of a dtype where repeats all count, with `gradlib.backend.placing.put`'s arguments
+    and a number, 1 where it is left out: by an atomic instruction for each value, where there is one. It returns whether it was done, which
+    it is not where no kernel serves it.
     """
     return partial(put, how="add") if char in ADDED else _added
 
 
-def _added(array: Array, key: Sequence[Any], values: Any) -> bool:
-    named = named_of(array, key)
+def _added(array: Array, key: Sequence[Any], values: Any, factor: Any = 1) -> bool:
+    named = named_of(array, key) if factor == 1 else None
     return named is not None and folded(named[0], values, named[2], named[1], "sum", True, True, along=False) is not None

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array
 from gradlib.backend.copying import LETTERS, WORDS, packed
 from gradlib.backend.kernel_text import ENTERED, EXACT, MOST, THREADS, spans_of
 from gradlib.backend.launching import Kernel, kernel_of
@@ -31,8 +31,8 @@ WRAPPED = (
     "{0}    at = indices % adim;\n{0}    if (at < 0) at += adim;\n{0}}}\n"
 )
 """The statements by which a place, called ``indices``, is one of the ``adim`` that there are."""
-ADDED = {"f": "float", "d": "double", "i": "int", "l": "unsigned long long"}
-"""The dtypes to which one atomic instruction adds, and in which it does."""
+ADDED = {"f": "float", "d": "double", "i": "unsigned", "l": "unsigned long long"}
+"""The dtypes to which one atomic instruction adds, and in which it does: integers without a sign, which wrap around."""
 _FOLDED = {"f": "float", "d": "double", "i": "int", "l": "long long"}
 """The dtypes of which there are folds other than sums."""
 _FOLDS = {
@@ -44,15 +44,15 @@ _FOLDS = {
 def source(char: str) -> str:
     """The kernels for places of a dtype: ``take_SIZE``, ``put_SIZE``; ``add_DTYPE``, ``prod_DTYPE``, ``max_DTYPE``, ``min_DTYPE``.
 
-    All but ``take`` use ``number`` for every value where ``x`` is null. For int64 there is ``places_N`` besides: of N arrays that broadcast
-    each element times a step, all added up.
+    All but ``take`` use ``number`` for every value where ``x`` is null. Where it is not, ``add`` multiplies the values by it. For int64
+    there is ``places_N`` besides: of N arrays that broadcast each element times a step, all added up.
 
     A place is called ``indices`` and the size of the dimension ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
-    value = "    const {ctype} value = x ? x[here] : number;\n    "
+    value, times = [f"    const {{ctype}} value = x ? x[here]{factor} : number;\n    " for factor in ("", " * number")]
     moved = {f"take_{size}": (word, "    x[here] = z[at];\n") for size, word in WORDS.items()}
     moved |= {f"put_{size}": (word, f"{value}z[at] = value;\n") for size, word in WORDS.items()}
-    moved |= {f"add_{each}": (ctype, f"{value}atomicAdd(z + at, value);\n") for each, ctype in ADDED.items()}
+    moved |= {f"add_{each}": (ctype, f"{times}atomicAdd(z + at, value);\n") for each, ctype in ADDED.items()}
     for each, ctype in _FOLDED.items():
         bits = WORDS[8 if each in "dl" else 4]
         moved |= {f"{name}_{each}": (ctype, value + _exchanged(bits, made)) for name, made in _FOLDS.items()}
@@ -182,34 +182,39 @@ def named_of(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | Non
         axis += 1
     if axis == len(key) - 1:
         return array, axis, key[-1]
-    shape, behind = array.shape, len(key)
-    at = places(shape[axis:behind], key[axis:], array.data.device_id)
-    if at is None or not array._c_contiguous:
+    merged = _merged(array.shape, array.strides, axis, len(key))
+    at = None if merged is None else _places(array, axis, key)
+    return None if merged is None or at is None else (type(array)(merged[0], array.dtype, array.data, merged[1]), axis, at)
+
+
+@lru_cache(4096)
+def _merged(shape: tuple[int, ...], strides: tuple[int, ...], start: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape and strides of an array whose dimensions ``start`` to ``end - 1`` are read as one; None where they cannot be."""
+    sizes = shape[start:end]
+    step = _step(sizes, strides[start:end])
+    if not sizes or len(sizes) != end - start or 0 in sizes or step is None:
         return None
-    return array.reshape((*shape[:axis], math.prod(shape[axis:behind]), *shape[behind:])), axis, at
+    return (*shape[:start], math.prod(sizes), *shape[end:]), (*strides[:start], step, *strides[end:])
 
 
-def places(shape: tuple[int, ...], key: Sequence[Any], device: int) -> Array | None:
-    """The places that arrays of integers name in dimensions of an array, which are read as one.
+def _places(array: Array, start: int, key: Sequence[Any]) -> Array | None:
+    """The places that the arrays of integers of an index name in the dimensions of an array from ``start`` on, which are read as one.
 
-    Args:
-        shape: of these dimensions; key: an array for each; device: where the array lies.
     Returns: int64, of the shape to which the index arrays broadcast; None where no kernel serves them.
     """
-    made = cupy().ndarray
-    if not 0 < len(key) == len(shape) <= MOST_ARRAYS or 0 in shape:
-        return None
-    for each in key:
+    made, device, arrays, shapes, given = type(array), array.data.device_id, key[start:], [], list[Any]()
+    for each in arrays:
         if type(each) is not made or PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
             return None
-    spans = spans_of(*[each.shape for each in key])
+        shapes.append(each.shape)
+    spans = spans_of(*shapes) if len(arrays) <= MOST_ARRAYS else None
     if spans is None:
         return None
-    given: list[Any] = []
-    for d, each in enumerate(key):
+    shape = array.shape[start : len(key)]
+    for d, each in enumerate(arrays):
         given += [each.data.ptr, *spans[2][2 * d : 2 * d + 2], shape[d], math.prod(shape[d + 1 :])]
     out, n = made(spans[0], "l"), spans[1]
-    return out if _together(len(key)).run(device, n, THREADS, *given, out.data.ptr, n) else None
+    return out if _together(len(arrays)).run(device, n, THREADS, *given, out.data.ptr, n) else None
 
 
 # ---- access -----------------------------------------------------------------------------------------------------------------------
@@ -240,13 +245,14 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
     return out if run(data.device_id, n, THREADS, out.data.ptr, at.data.ptr, data.ptr, *numbers, n) else None
 
 
-def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool:
+def put(array: Array, key: Sequence[Any], values: Any, how: str = "put", factor: Any = 1) -> bool:
     """``array[key] = values`` of a CuPy array for whole dimensions, and behind these arrays of integers; or for a lone mask and one value,
     of which nobody needs to know how many elements it marks.
 
     Args:
         array: on the current device. values: an array of its dtype that broadcasts, or a number.
         how: "put"; or "add", "prod", "max" or "min" for what an element and all that comes there make.
+        factor: of the values that "add" adds.
     Returns: whether it was done, which it is not where no kernel serves it.
     """
     if len(key) == 1 and type(mask := key[0]) is type(array) and mask.dtype.char == "?":
@@ -254,10 +260,10 @@ def put(array: Array, key: Sequence[Any], values: Any, how: str = "put") -> bool
             return False
         return put_where(array, mask if mask.ndim == array.ndim else mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), values)
     named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else named_of(array, key)
-    return named is not None and put_along(*named, values, how, along=False)
+    return named is not None and put_along(*named, values, how, False, factor)
 
 
-def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", along: bool = True) -> bool:
+def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", along: bool = True, factor: Any = 1) -> bool:
     """The same for places along a dimension, counted from 0; ``at``: as for `taken`."""
     kind, dtype, data = type(array), array.dtype, array.data
     if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or not array._c_contiguous:
@@ -267,12 +273,15 @@ def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", a
     kernel = _writing(how, dtype.char, dtype.itemsize, PLACES[at.dtype.char])
     if kernel is None:
         return False
-    shape, strides, number, source = (), (), 0, 0
+    shape, strides, number, source = (), (), None, 0
     if type(values) is kind:
         if values.dtype is not dtype or values.data.mem is data.mem or values.data.device_id != data.device_id:
             return False
         shape, strides, source = values.shape, values.strides, values.data.ptr
-    elif (number := packed(values, dtype)) is None:
+        number = 1 if factor == 1 else packed(factor, dtype)
+    elif factor == 1:
+        number = packed(values, dtype)
+    if number is None:
         return False
     spread = spread_of(array.shape, array.strides, at.shape, axis, along, shape, strides, dtype.itemsize)
     if spread is None:

@@ -10,6 +10,7 @@ Source: "Stream semantics of backward passes" in torch's notes on CUDA.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from functools import cache
 from typing import Any
@@ -38,7 +39,7 @@ def default_stream() -> Any:
 def keep_stream(node: Node, device: int | None) -> None:
     """Let a node that is being made remember the stream on which its forward runs, the current one of its output's device."""
     if device is not None:
-        stream = cupy().cuda.get_current_stream(device)
+        stream = sys.modules["cupy"].cuda.get_current_stream(device)
         if stream.ptr > _DEFAULTS:
             node.meta.stream = stream
 

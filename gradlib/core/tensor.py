@@ -806,13 +806,17 @@ def fill(tensor: Tensor, array: Array) -> Tensor:
 
 
 _new = object.__new__
+_wrapped: set[type] = {np.ndarray}
+"""The classes of arrays that Tensors were made around."""
 
 
 def wrap(array: Array) -> Tensor:
     """A Tensor around an array (not copied), outside any graph. NumPy's scalars become 0-d arrays."""
     tensor = _new(InferenceTensor if global_state.active and thread_state.inference else Tensor)
-    kind = type(array)
-    tensor._array = array if kind is np.ndarray or kind is arrays.device_array() else as_array(array)
+    if type(array) not in _wrapped:
+        array = as_array(array)
+        _wrapped.add(type(array))
+    tensor._array = array
     tensor._float = tensor._node = None
     tensor._meta = global_state.born
     tensor._version_slot = None

@@ -145,7 +145,7 @@ def _as_row(level: Level, value: Any) -> Any:
 
 @rule("index_put", "index_add")
 def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    input, values, indices, into = args
+    input, values, indices, into, *alpha = args
     if into and not level.holds(input):
         refuse_batched(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype.kind == "b" and level.holds(indices[0]):
@@ -153,7 +153,7 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     places = PhysicalIndices(level, indices, input.ndim)
     number = not isinstance(values, Tensor) and not ndim(values)
     values = values if number else places.arranged(level, values)
-    return perform(op, (physical(level, input), values, places.indices, into))
+    return perform(op, (physical(level, input), values, places.indices, into, *alpha))
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:

@@ -26,9 +26,9 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import clone, contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
+from gradlib.ops.index import array_index, beside, gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
 from gradlib.ops.select import where
-from gradlib.ops.shape import expand
+from gradlib.ops.shape import expand, reshape
 from gradlib.ops.take_along import take_along
 
 __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "take", "take_along_dim"]
@@ -154,7 +154,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         return pick(input, places)
     if places[0].shape != (1,):
         raise RuntimeError(f"index_select: a 0-d tensor has one element to select, the index has {places[0].shape[0]}")
-    return without_dimensions(pick(input.reshape((1,)), places))
+    return clone(input)
 
 
 @composite
@@ -170,7 +170,7 @@ def take(input: Any, index: Any) -> Any:
         >>> gradlib.take(gradlib.tensor([[1, 2], [3, 4]]), gradlib.tensor([0, 3]))
         tensor([1, 4])
     """
-    return pick(input if input.ndim == 1 else input.reshape((-1,)), [integers("take", index)])
+    return pick(input if input.ndim == 1 else reshape(input, (-1,)), [integers("take", index)])
 
 
 @composite
@@ -189,7 +189,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """
     integers("take_along_dim", indices)
     if dim is None:
-        return take(input, indices.reshape((-1,)))
+        return take(input, reshape(indices, (-1,)))
     if input.ndim != indices.ndim:
         raise RuntimeError(
             f"take_along_dim: input and indices should have the same rank, got {list(input.shape)} and {list(indices.shape)}"
@@ -204,8 +204,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     places = indices
     if have[:dim] != want[:dim] or have[dim + 1 :] != want[dim + 1 :]:
         both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
-        places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
-        input = expand(input, (*both[:dim], size, *both[dim + 1 :]))
+        of_places, of_input = (*both[:dim], count, *both[dim + 1 :]), (*both[:dim], size, *both[dim + 1 :])
+        places = indices if want == of_places else expand(indices, of_places)
+        input = input if have == of_input else expand(input, of_input)
     if lowest is not None and lowest < 0:
         places = where(places < 0, places + size, places)
     elif global_state.active or not isinstance(input, Tensor) or input._node is not None:
@@ -278,7 +279,7 @@ def index_put(into: bool, input: Any, indices: Any, values: Any, accumulate: boo
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
     array = input._array if type(input) is Tensor else raw(input)
-    places = [None if i is None else array_index(i, array) for i in indices]
+    places = beside([None if i is None else array_index(i, array) for i in indices], array)
     values = values_for("index_put", values, input)
     values = values if isinstance(values, (int, float, complex)) else trimmed(values, gathered_ndim(array.ndim, places))
     return (index_add_op if accumulate else index_put_op)(input, values, places, into)
@@ -302,10 +303,10 @@ def index_add(into: bool, input: Any, dim: int, index: Any, source: Any, *, alph
     """
     places, values = _slices("index_add", input, dim, index, source, RuntimeError)
     if type(alpha) is not int or alpha != 1:
-        values = values * (bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype))
+        alpha = bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype)
     if not input.ndim:
-        return without_dimensions(index_add_op(input.reshape((1,)), values, places, into))
-    return index_add_op(input, values, places, into)
+        return without_dimensions(index_add_op(input.reshape((1,)), values, places, into, alpha))
+    return index_add_op(input, values, places, into, alpha)
 
 
 @writing
@@ -336,7 +337,8 @@ def _slices(name: str, input: Any, dim: Any, index: Any, source: Any, error: typ
     have = source._array.shape if type(source) is Tensor else raw(source).shape
     dim = wrap_dim(dim, len(shape))
     places = vector(name, dim, index, error)
-    want = (*shape[:dim], places[-1].shape[0], *shape[dim + 1 :])
+    named = places[-1]
+    want = (*shape[:dim], (named._array if type(named) is Tensor else raw(named)).shape[0], *shape[dim + 1 :])
     if have != want:
         if len(have) != len(want) and have and shape:
             raise error(f"{name}: source has {len(have)} dimensions, input {len(shape)}; with this index it must have shape {list(want)}")

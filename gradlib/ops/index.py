@@ -8,6 +8,7 @@ counts the number among the arrays, would move it to the front.)
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import warnings
 from collections.abc import Sequence
@@ -44,11 +45,13 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import WHOLE
+from gradlib.ops.shape import reshape
 
 __all__ = ["argwhere", "nonzero"]
 
 _BASIC = frozenset((int, type(None), type(Ellipsis)))
 _BOUNDS = frozenset((int, type(None)))
+_ARRAYS = frozenset((list, np.ndarray, Tensor))
 _EVERYTHING = slice(None)
 _WRITE = "x[...] = value"
 
@@ -199,7 +202,7 @@ def _view_index(item: Any) -> Any:
         return item
     if kind is slice:
         bounds = (item.start, item.stop, item.step)  # plain numbers from now on: a Tensor there could be written later
-        return slice(*[b if type(b) in _BOUNDS else operator.index(b) for b in bounds])
+        return item if _BOUNDS.issuperset(map(type, bounds)) else slice(*[b if b is None else operator.index(b) for b in bounds])
     if isinstance(item, (bool, np.bool_, Tensor, Sequence, np.ndarray)) or is_array(item):
         return NotImplemented
     try:
@@ -212,13 +215,17 @@ def _view_index(item: Any) -> Any:
 
 
 def array_index(item: Any, like: Array) -> Any:
-    """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
+    """An array of integers or a mask for an array that it indexes. A Tensor beside that stays one, so that a later write to it is noticed;
+    what is on the host while that is not goes there by ``beside``.
+    """
     if isinstance(item, Tensor):
         values = item._array
         alike = type(values) is type(like) and (values.dtype is dtypes.int64 or values.dtype is dtypes.bool_)
         if alike and (isinstance(values, np.ndarray) or values.data.device_id == like.data.device_id):  # the common case
             return item
-    elif is_array(item):
+    elif isinstance(item, np.ndarray):
+        item = values = copy(item) if isinstance(like, np.ndarray) else item
+    elif not isinstance(item, (list, bool)) and is_array(item):
         item = values = copy(item)
     else:
         values = np.asarray(item)
@@ -230,12 +237,47 @@ def array_index(item: Any, like: Array) -> Any:
         with on_device_of(values):
             item = values = values.astype(np.bool_)
     if type(values) is np.ndarray and not isinstance(like, np.ndarray):
-        return move(values, int(like.data.device_id))
+        return values
     if not type(values) is type(like) is np.ndarray and device_index(values) != device_index(like):
         if device_index(values) is not None:
             raise IndexError(f"indices are on cuda:{device_index(values)}, the indexed tensor is not; they go to the CPU with .cpu()")
         item = move(values, device_index(like))
     return item
+
+
+def beside(indices: list[Any], like: Array) -> list[Any]:
+    """The arrays of an index where the array is that they index: those of the host go to its device by one copy.
+
+    A mask of the host goes as the places that it marks, whose number the host then need not wait for.
+
+    Args:
+        indices: for the leading dimensions of ``like`` an array for each, a mask for several, or None.
+    """
+    if isinstance(like, np.ndarray):
+        return indices
+    made: list[Any] = []
+    lines: list[np.ndarray] = []
+    for each in indices:
+        given: tuple[Any, ...] = (each,)
+        if type(each) is np.ndarray:
+            given = _marked(each, like.shape, len(made)) if each.dtype.kind == "b" else given
+            lines += map(np.ravel, given)
+        made += given
+    if lines:
+        sent = move(np.concatenate(lines, dtype=np.int64, casting="unsafe"), int(like.data.device_id))
+        at = sent.data
+        for d, each in enumerate(made):
+            if type(each) is np.ndarray:
+                made[d] = type(sent)(each.shape, sent.dtype, at)
+                at = at + each.size * sent.itemsize  # CuPy adds in place otherwise
+    return made
+
+
+def _marked(mask: np.ndarray, shape: tuple[int, ...], start: int) -> tuple[np.ndarray, ...]:
+    """The places that a mask marks, of an array of a shape, along each of its dimensions from ``start`` on."""
+    if mask.shape != (marked := shape[start : start + mask.ndim]):
+        raise IndexError(f"boolean index did not match: a mask of shape {list(mask.shape)} for dimensions of sizes {list(marked)}")
+    return mask.nonzero()
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
@@ -272,13 +314,13 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
         index: what stood between the brackets.
         x: the array to be indexed.
     Returns: the index of the view (with one Ellipsis; None when it is the whole of x) and, for the dimensions of that view, the arrays that
-        gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather).
+        gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather), as ``array_index`` has them.
     Raises: IndexError for anything else than torch's and NumPy's indices.
     """
     read: list[tuple[Any, Any]] = []
     taken, has_ellipsis = 0, False
-    for item in _parts(index):
-        part, array = _view_index(item), None
+    for item in index if type(index) is tuple else _parts(index):
+        part, array = NotImplemented if type(item) in _ARRAYS else _view_index(item), None
         if part is NotImplemented:
             array = array_index(item, x)
             values = array._array if isinstance(array, Tensor) else array
@@ -304,7 +346,7 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
             if isinstance(array, Batched):
                 refuse_values()
             view.append(None)
-            gather.append(move(np.arange(int(values.item())), device_index(x)))
+            gather.append(np.arange(int(values.item())))
         else:
             view.append(values.item())
     if not has_ellipsis:
@@ -363,8 +405,7 @@ def _common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] |
         return None, [key] if here else None
     if type(key) is tuple and key and type(key[-1]) is Tensor:  # which no index of a view alone holds
         return None, _whole_or_places(key, array)
-    view = _view_alone(key if type(key) is not Tensor else _number(key))
-    return view, _whole_or_places(key, array) if view is None and type(key) is tuple else None
+    return _view_alone(key if type(key) is not Tensor else _number(key)), None
 
 
 def getitem(input: Tensor, key: Any) -> Tensor:
@@ -378,17 +419,19 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    if type(key) is not tuple or not key or type(key[-1]) is not Tensor:  # which no index of a view alone holds
+    if type(key) is tuple and key and type(key[-1]) is Tensor:  # which no index of a view alone holds
+        gather = _whole_or_places(key, input._array)
+        if gather is not None:
+            return index(input, gather)
+    else:
         view = _view_alone(key if type(key) is not Tensor else _number(key))
         if view is not None:
             return slice_op(input, view)
-    gather = _whole_or_places(key, input._array) if type(key) is tuple else None
-    if gather is not None:
-        return index(input, gather)
     view, gather = split(key, input._array)
     if gather is None:
         return slice_op(input, view or (...,))
-    return index(input if view is None else slice_op(input, view), gather)
+    region = input if view is None else slice_op(input, view)
+    return index(region, beside(gather, region._array))
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------------------
@@ -410,13 +453,13 @@ def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into:
 @op(
     "linear", sequence="indices", overwrites="into", complex="explicit",
     input=lambda g: g,
-    values=lambda g, indices: index(g, indices),
+    values=lambda g, indices, alpha: index(g, indices) if alpha == 1 else index(g, indices) * alpha.conjugate(),
 )  # fmt: skip
-def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
-    """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
+def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False, alpha: Any = 1) -> Any:
+    """A copy of input to whose elements at ``indices`` values times alpha are added, where repeats count; ``into`` writes input itself."""
     result = input if into else row_major_copy(input)
-    if xp is np or not folding.adder(result.dtype.char)(result, indices, values):
-        add_at(result, indices, values)
+    if xp is np or not folding.adder(result.dtype.char)(result, indices, values, factor=alpha):
+        add_at(result, indices, values if alpha == 1 else values * alpha)
     return result
 
 
@@ -506,9 +549,9 @@ def _half(value: float) -> float:
 
 def trimmed(value: Any, ndim: int) -> Any:
     """A value without the leading dimensions of size 1 that it has beyond ndim."""
-    shape = raw(value).shape
+    shape = value._array.shape if type(value) is Tensor else raw(value).shape
     extra = len(shape) - ndim
-    return value.reshape(shape[extra:]) if extra > 0 and all(n == 1 for n in shape[:extra]) else value
+    return reshape(value, shape[extra:]) if extra > 0 and math.prod(shape[:extra]) == 1 else value
 
 
 def _unrecorded(target: Tensor, value: Any) -> bool:
@@ -563,6 +606,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
         any_rank = gather is None or type(value) is float or type(value) is int
+        gather = gather and beside(gather, region)
         values = _fitting(value, array, region.ndim if any_rank else gathered_ndim(region.ndim, gather or ()))
         unrecorded = _unrecorded(input, value)
         whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)

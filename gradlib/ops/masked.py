@@ -10,7 +10,9 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, marked, placing
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major, row_major_copy
 from gradlib.backend.mask import chosen, irregular_places
+from gradlib.backend.scatter import write_along
 from gradlib.backend.where import put_where
+from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import contiguous
@@ -43,6 +45,8 @@ def _filling(values: list[Any]) -> list[Any]:
         return [input, mask, input.dtype.type(as_element(value, input.dtype))]
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
+    if type(value) is type(input) and value.dtype is input.dtype:
+        return values
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
         raise RuntimeError(f"masked_fill: a complex number cannot be written to elements of dtype {input.dtype}")
     value = value if is_array(value) else as_element(value, input.dtype)
@@ -204,10 +208,10 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     if type(value) in (int, float) and shape:
         return index_put_op(contiguous(input), as_element(value, input.dtype), places)  # no gradient counts repeats
     array = raw(places[-1])
-    if type(array) is np.ndarray:
-        mask = np.zeros(size, bool)
-        mask[array] = True
-    else:
-        with on_device_of(array):
-            mask = index_put_op(namespace(array).zeros(size, bool), True, places[-1:])
+    with on_device_of(array):
+        mask = namespace(array).zeros(size, bool)
+        if isinstance(index, Batched):
+            mask = index_put_op(mask, True, places[-1:])
+        else:
+            write_along("put", mask, array, 0, True)
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)

@@ -36,7 +36,7 @@ def _scattered(operation: Any, name: str, input: Any, dim: int, index: Any, src:
     dim = wrap_dim(dim, ndim)
     index = along(name, input, dim, index)
     src = values_for(name, src, input)
-    src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index, operation is reduced_at)
+    src = src if isinstance(src, (int, float, complex)) else _cropped(name, src, index, operation is reduced_at and not more[-1])
     if ndim:
         return operation(input, src, index, dim, *more)
     return without_dimensions(operation(input.reshape((1,)), src, index, dim, *more))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.placing import picked, places, put, put_along, taken
+from gradlib.backend.placing import named_of, picked, put, put_along, taken
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, skip_module_without_cuda
 
@@ -50,6 +50,8 @@ def test_values_come_to_and_from_the_places_that_arrays_name(name, dtype):
     found = picked(target, there(key))
     assert found.shape == values.shape
     assert found.get().tobytes() == target.get()[key].tobytes()
+    gaps = cupy.asarray(np.repeat(target.get(), 2, -1))[..., ::2]
+    assert picked(gaps, there(key)).get().tobytes() == found.get().tobytes()
 
 
 @pytest.mark.parametrize("how", UFUNCS)
@@ -125,6 +127,7 @@ def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     assert not put(i, (i,), 1)  # which would be written while it is read
     assert not put(x.astype("complex128"), (i,), cupy.ones((2, 4), "complex128"))
     assert picked(x.astype("complex128"), (i,)) is None
-    assert places((3, 0), (i, i), 0) is None
+    assert named_of(cupy.zeros((3, 0)), (i, i)) is None
+    assert picked(x.T, (i, i)) is None  # whose two dimensions are no line of memory
     assert taken(x, 1, cupy.zeros((3, 0), int), along=True) is None
     assert not x.any()

@@ -31,12 +31,11 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "isclose": (18, "the same"),
     "allclose": (39, "the same, then whether all are, which the host reads"),
     "sgn-complex": (15, "an absolute value, a choice and a quotient of complex numbers"),
-    "index_fill": (54, "the value is a tensor that wants a gradient: it is spread over the places"),
-    "index_add-rows": (22, "a product with alpha, then the sum"),
-    "index_select-0-d": (32, "a tensor without dimensions, which is given one"),
-    "index_put-slice": (21, "recorded, with a view of what is written"),
-    "index*": (50, "the places come as arrays of the host, which are read and copied"),
-    "take_along_dim*": (25, "places and tensor are brought to one shape, by a view each"),
+    "index_fill": (24, "the value is a tensor that wants a gradient: it is spread over the places"),
+    "index-lists": (22, "several arrays of the host, which are read and copied, and a view"),
+    "index_put-function": (25, "the same, and a view of what is written"),
+    "index_put-of-view": (42, "the same, recorded for the tensor and for its view"),
+    "index_put-*": (30, "recorded, at places that are read from the host and copied"),
     "dstack*": (23, "a view of each part with one more dimension"),
     "unsafe_*": (31, "parts that may be written in place: a view each, with a node of its own"),
     "solve*": (47, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
@@ -57,8 +56,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "where-complex": (25, "times 1j: one of Python's complex numbers takes the slow path"),
     "view_as_real": (24, "the same"),
     "as_strided_*": (43, "elements that share memory are added up, which is part of a gradient"),
-    "cumprod_": (21, "computed apart and copied"),
-    "scatter_reduce_": (23, "written at places, with the questions that a write asks before"),
 }
 """By pattern of the names of rows, the most calls that one of them takes, and why; the first pattern that fits counts."""
 FEWER = 0.7

@@ -31,9 +31,8 @@ pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
 # Rows whose result's size, or a Python number, depends on values: torch waits for the device there as well. And what says so itself.
 WAITS = {
-    "allclose", "argwhere", "distinct", "equal", "index-lists", "index-mask", "index-mask-second", "index-true", "index_put-mask",
-    "masked_select", "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows",
-    "where-indices",
+    "allclose", "argwhere", "distinct", "equal", "masked_select", "masked_select-broadcast", "nonzero", "one_hot",
+    "repeat_interleave-each", "unique", "unique-float", "unique-rows", "where-indices",
     "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula, which one of up to 32 rows needs not
     "cholesky", "cholesky-upper",  # whether there is a factor: one that was only begun looks like any other
     "eig", "eig-pairs",  # backward: whether the loss depends on the phase of the eigenvectors
@@ -60,6 +59,19 @@ def test_operations_wait_for_the_device_only_where_listed(case: Case) -> None:
     inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float64", "cuda", requires_grad=case.differentiable)
     made = waits(lambda: forward_and_backward(case, inputs))
     assert bool(made) == (case.id in WAITS), made
+
+
+@pytest.mark.parametrize("key", [([0, 2], slice(None), np.array([1, 0], np.uint8)), (np.eye(3, 4, dtype=bool), [1, 0, 1]), ([2, 0],)])
+def test_all_arrays_of_the_host_in_an_index_are_one_copy(key: tuple[Any, ...]) -> None:
+    x, expected = gradlib.zeros(3, 4, 2, device="cuda"), np.zeros((3, 4, 2))
+    places = [None if type(each) is slice else each for each in key]
+    for use in (lambda: x.__setitem__(key, 2), lambda: x[key], lambda: x.index_put_(places, 3)):
+        before = hostcuda.copies_to_device()
+        use()
+        assert sum((hostcuda.copies_to_device() - before).values()) == 1
+    expected[key] = 3
+    assert x.tolist() == expected.tolist()
+    assert x[key].tolist() == expected[key].tolist()
 
 
 def weights() -> gradlib.Tensor:

@@ -191,6 +191,30 @@ def test_the_factor_of_bools_is_a_bool() -> None:
         gradlib.ones(3).index_add(0, places, gradlib.ones(3), alpha=1j)
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "bool"])
+def test_a_factor_belongs_to_what_is_added(dtype: str) -> None:
+    alpha = {"complex64": 2 - 1j}.get(dtype, -3 if dtype.startswith("int") else 0.5 if dtype != "uint8" else 3)
+    x, s, i = np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) + 1, gradlib.tensor([0, 2, 0])
+    expected = x.astype(complex)
+    np.add.at(expected, [0, 2, 0], alpha * s)
+    x, s = (gradlib.tensor(each, dtype=dtype) for each in (x, s))
+    np.testing.assert_array_equal(host(x.index_add(0, i, s, alpha=alpha)).astype(complex), expected)
+    if x.is_floating_point() or x.is_complex():
+        x.requires_grad_()
+        s.requires_grad_()
+        made = x.index_add(0, i, s, alpha=alpha)
+        assert made.grad_fn is not None
+        assert made.grad_fn.next_functions[1][0].variable is s
+        g = gradlib.ones_like(made)
+        got = gradlib.autograd.grad(made, [x, s], g)
+        assert [host(each).astype(complex).tolist() for each in got] == [[[1, 1]] * 3, [[np.conj(alpha)] * 2] * 3]
+
+
+def test_integers_that_are_added_wrap_around() -> None:
+    x, i = gradlib.tensor([2**31 - 1, 1], dtype="int32"), gradlib.tensor([0, 1, 0])
+    assert x.index_add(0, i, gradlib.tensor([2, 2**30, 3], dtype="int32"), alpha=4).tolist() == [-(2**31) + 19, 1]
+
+
 def test_0d_and_empty() -> None:
     one, zero = gradlib.tensor(3.0), gradlib.tensor(0)
     assert one.gather(0, zero).shape == ()
