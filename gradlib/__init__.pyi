@@ -4032,7 +4032,7 @@ def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, r
 
 @overload
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``chunk``, with the slices of ``unsafe_split``.
+    """As ``chunk``, with the slices of ``unsafe_split_with_sizes``.
 
     Args:
         input: any shape and dtype.
@@ -4048,7 +4048,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor
 
 @overload
 def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``split``, but each slice is a view of its own, which may be written in place while recording.
+    """As ``split`` with one size, with the slices of ``unsafe_split_with_sizes``.
 
     Args:
         tensor: any shape and dtype.
@@ -4063,8 +4063,10 @@ def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tenso
 def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
+    """As ``split_with_sizes``, but none of the slices counts as a view, so that each may be written in place while recording.
+
+    They share the tensor's memory nevertheless, and what reads one of them, or the tensor, does not see that another was written.
 
     Args:
         input: any shape and dtype.
@@ -4076,7 +4078,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _in
         (tensor([0]), tensor([1, 2]))
     """
 @overload
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _Dims | None = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:

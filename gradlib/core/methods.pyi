@@ -1607,21 +1607,21 @@ class Methods:
 
     @overload
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``chunk``, with the slices of ``unsafe_split``."""
+        """As ``chunk``, with the slices of ``unsafe_split_with_sizes``."""
     @overload
     def unsafe_chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``split``, but each slice is a view of its own, which may be written in place while recording."""
+        """As ``split`` with one size, with the slices of ``unsafe_split_with_sizes``."""
     @overload
     def unsafe_split(self, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``split`` with a list of sizes, with the slices of ``unsafe_split``."""
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
+        """As ``split_with_sizes``, but none of the slices counts as a view, so that each may be written in place while recording."""
     @overload
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _Dims | None = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsqueeze(self, dim: _int, *, out: Tensor | None = None) -> Tensor:

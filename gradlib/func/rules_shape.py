@@ -128,7 +128,7 @@ def unfold_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (input.value, (level.size, *shape), wrap_dim(dim, len(shape)) + 1, size, step))
 
 
-@rule("unbind", "split_with_sizes")
+@rule("unbind", "split_with_sizes", "unsafe_split_with_sizes")
 def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, *sizes, dim = args
     if not input.ndim:

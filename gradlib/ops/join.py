@@ -23,7 +23,7 @@ from gradlib.ops.shape import reshape
 
 __all__ = [
     "cat", "chunk", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split", "split_with_sizes", "stack", "tensor_split",
-    "unbind", "vsplit", "vstack",
+    "unbind", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -315,6 +315,10 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
         >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
         (tensor([0]), tensor([1, 2]))
     """
+    return _slices(input, split_sizes, dim)
+
+
+def _slices(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
     shape = input.shape
     at = _dim_to_cut(dim, shape)
     before, end, made = (WHOLE,) * at, 0, []
@@ -352,8 +356,12 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
         (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     split_size = split_size_or_sections
-    if isinstance(split_size, (tuple, list)):
-        return split_with_sizes(tensor, tuple(split_size), dim)
+    sizes = tuple(split_size) if isinstance(split_size, (tuple, list)) else _equal_sizes(tensor, split_size, dim)
+    return split_with_sizes(tensor, sizes, dim)
+
+
+def _equal_sizes(tensor: Any, split_size: Any, dim: int) -> tuple[int, ...]:
+    """The sizes of slices that are all of one size but the last, which may be smaller. Raises: as ``split``."""
     split_size = operator.index(split_size)
     shape = tensor._array.shape if type(tensor) is Tensor else raw(tensor).shape
     size = shape[dim if 0 <= dim < len(shape) else _dim_to_cut(dim, shape)]
@@ -361,14 +369,11 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}"
         )
-    return split_with_sizes(tensor, _cut(size, split_size) if size else (0,), dim)
-
-
-def _cut(size: int, each: int) -> tuple[int, ...]:
-    """As many parts of ``each`` as go into a size, then what is left."""
-    full = size // each
-    rest = size - full * each
-    return (*(each,) * full, rest) if rest else (each,) * full
+    if not size:
+        return (0,)
+    full = size // split_size
+    rest = size - full * split_size
+    return (*(split_size,) * full, rest) if rest else (split_size,) * full
 
 
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -394,6 +399,11 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         >>> gradlib.chunk(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    return split_with_sizes(input, _sizes_of_chunks(input, chunks, dim), dim)
+
+
+def _sizes_of_chunks(input: Any, chunks: Any, dim: int) -> tuple[int, ...]:
+    """The sizes of the slices that ``chunk`` gives. Raises: as it does."""
     chunks = operator.index(chunks)
     shape = input._array.shape if type(input) is Tensor else raw(input).shape
     if not shape:
@@ -401,7 +411,60 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     size = shape[wrap_dim(dim, len(shape))]
-    return split_with_sizes(input, _cut(size, -(-size // chunks)) if size else (0,) * chunks, dim)
+    return _equal_sizes(input, -(-size // chunks), dim) if size else (0,) * chunks
+
+
+@op(
+    "linear", outputs=("first", "others"), complex="explicit", device=_split_on_device,
+    input=lambda g, input_shape, split_sizes, dim: _joined(g, input_shape, split_sizes, dim),
+)  # fmt: skip
+def unsafe_split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """As ``split_with_sizes``, but none of the slices counts as a view, so that each may be written in place while recording.
+
+    They share the tensor's memory nevertheless, and what reads one of them, or the tensor, does not see that another was written.
+
+    Args:
+        input: any shape and dtype.
+        split_sizes: the sizes, which add up to the dimension's.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split_with_sizes.
+    Example:
+        >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
+        (tensor([0]), tensor([1, 2]))
+    """
+    return _slices(input, split_sizes, dim)
+
+
+@composite
+def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> Any:
+    """As ``split`` with one size, with the slices of ``unsafe_split_with_sizes``.
+
+    Args:
+        tensor: any shape and dtype.
+        split_size: the size of a part; the last may be smaller.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split.
+    Example:
+        >>> gradlib.unsafe_split(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
+    return unsafe_split_with_sizes(tensor, _equal_sizes(tensor, split_size, dim), dim)
+
+
+@composite
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """As ``chunk``, with the slices of ``unsafe_split_with_sizes``.
+
+    Args:
+        input: any shape and dtype.
+        chunks: how many; fewer come where the size does not allow it.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_chunk.
+    Example:
+        >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
+    return unsafe_split_with_sizes(input, _sizes_of_chunks(input, chunks, dim), dim)
 
 
 @functools.lru_cache(maxsize=512)

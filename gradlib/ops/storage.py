@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -11,18 +10,16 @@ from gradlib.backend.limits import check_format
 from gradlib.core.batched import refuse_batched
 from gradlib.core.inplace import refuse_captured
 from gradlib.core.modes import global_state, writing
-from gradlib.core.op import composite, public, publish
+from gradlib.core.op import public, publish
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_inference
 from gradlib.ops.create import empty
-from gradlib.ops.dims import WHOLE, sizes_of, wrap_dim
+from gradlib.ops.dims import sizes_of
 from gradlib.ops.from_data import tensor as data_tensor
-from gradlib.ops.index import slice_op
-from gradlib.ops.join import chunk, split
 from gradlib.ops.shape import turns
 from gradlib.ops.slices import as_strided
 
-__all__ = ["resize_as_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"]
+__all__ = ["resize_as_"]
 
 
 # ---- other memory ---------------------------------------------------------------------------------------------------------------
@@ -150,56 +147,3 @@ def new(self: Tensor, *data: Any, device: Any = None) -> Tensor:
 
 
 publish(new, "new")
-
-
-@composite
-def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> Any:
-    """As ``split``, but each slice is a view of its own, which may be written in place while recording.
-
-    Args:
-        tensor: any shape and dtype.
-        split_size: the size of a part; the last may be smaller.
-        dim: the dimension that is cut.
-    Source: torch.unsafe_split.
-    Example:
-        >>> gradlib.unsafe_split(gradlib.arange(4), 2)
-        (tensor([0, 1]), tensor([2, 3]))
-    """
-    return _separately(tensor, [part.shape[dim] for part in split(tensor, split_size, dim)], dim)
-
-
-@composite
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """As ``chunk``, with the slices of ``unsafe_split``.
-
-    Args:
-        input: any shape and dtype.
-        chunks: how many; fewer come where the size does not allow it.
-        dim: the dimension that is cut.
-    Source: torch.unsafe_chunk.
-    Example:
-        >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
-        (tensor([0, 1]), tensor([2, 3]))
-    """
-    return _separately(input, [part.shape[dim] for part in chunk(input, chunks, dim)], dim)
-
-
-@composite
-def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
-    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
-
-    Args:
-        input: any shape and dtype.
-        split_sizes: the sizes, which add up to the dimension's.
-        dim: the dimension that is cut.
-    Source: torch.unsafe_split_with_sizes.
-    Example:
-        >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
-        (tensor([0]), tensor([1, 2]))
-    """
-    return _separately(input, [part.shape[dim] for part in split(input, list(split_sizes), dim)], dim)
-
-
-def _separately(tensor: Any, sizes: list[int], dim: int) -> tuple[Any, ...]:
-    before, ends = (WHOLE,) * wrap_dim(dim, tensor.ndim), itertools.accumulate(sizes)
-    return tuple([slice_op(tensor, (*before, slice(end - size, end))) for end, size in zip(ends, sizes, strict=True)])

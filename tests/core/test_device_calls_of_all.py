@@ -37,7 +37,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "index_put-of-view": (42, "the same, recorded for the tensor and for its view"),
     "index_put-*": (30, "recorded, at places that are read from the host and copied"),
     "dstack*": (23, "a view of each part with one more dimension"),
-    "unsafe_*": (31, "parts that may be written in place: a view each, with a node of its own"),
     "solve*": (47, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
     "lstsq-wide": (35, "a view of each result"),
     "eig*": (23, "the host asks whether all is finite, before and after CuPy's decomposition"),

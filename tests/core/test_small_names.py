@@ -174,6 +174,11 @@ def test_unsafe_split_gives_slices_that_may_be_written() -> None:
     first.mul_(2)
     (first.sum() + second.sum()).backward()
     assert r.grad.tolist() == [[2, 2, 1], [2, 2, 1]]
+    assert (y._version, first._version, second._version) == (0, 1, 0)
+    first, second = y.unsafe_split(2, 1)
+    assert not first._is_view()
+    assert first.grad_fn is second.grad_fn
+    assert (first.output_nr, second.output_nr) == (0, 1)
     with pytest.raises(RuntimeError, match="several views"):
         (r * 1).split(2, 1)[0].mul_(2)
     assert [p.tolist() for p in gradlib.unsafe_chunk(gradlib.arange(3.0), 2)] == [[0, 1], [2]]
