@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, FEW, HEADERS, MOST, THREADS, WARP_SUM, WHOLE, spans_of, written
-from gradlib.backend.launching import Kernel, compiled, kernel_in
+from gradlib.backend.kernel_text import CTYPES, EXACT, FEW, HEADERS, MOST, THREADS, WARP_SUM, WHOLE, spans_of, written
+from gradlib.backend.launching import Kernel, compiled, kernel_in, kernels
 
 LONGEST = 1 << 14
 """The most elements that one block adds up."""
@@ -80,12 +80,15 @@ def _kernel(name: str, char: str, kinds: str) -> Kernel:
     return kernel_in(compiled(source(name, char, kinds), "--fmad=false"), name)
 
 
-def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False) -> Callable[..., Array | None]:
+def function_for(
+    kernel: Callable[[str, str], Kernel], made: Any = None, masks: bool = False, served: Container[str] = CTYPES
+) -> Callable[..., Array | None]:
     """A function of operands, arrays on the current device and numbers, that launches a kernel.
 
     Args:
         kernel: gives it, by the character of the arrays' dtype and the kinds of the operands.
-        made: the dtype of the result where that is not the arrays'. masks: some of these may be masks.
+        made: the dtype of the result where that is not the arrays'. masks: some of these may be masks. served: the characters of their
+            dtypes.
     Returns: one whose result is None where no kernel serves the operands; ``out``: their only array, to write into.
     """
     ndarray = cupy().ndarray
@@ -105,7 +108,7 @@ def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: 
                     if dtype is not None:
                         return None
                     dtype = each.dtype
-                    if dtype.char not in CTYPES:
+                    if dtype.char not in served:
                         return None
                 if not each._c_contiguous and out is None and each.size <= FEW and any(each.strides):
                     each = each.copy("C")
@@ -127,8 +130,8 @@ def function_for(kernel: Callable[[str, str], Kernel], made: Any = None, masks: 
         if alike:
             shape, n = like.shape, like.size
         elif (met := _spread(laid, kinds, given)) is not None:
-            shape, n, given = met
-            kinds = kinds.replace("v", "b")
+            shape, n, stretched, given = met
+            kinds = kinds.replace("v", stretched)
         else:
             return None
         if not 0 < n <= MOST:
@@ -145,26 +148,65 @@ def formula(name: str) -> Callable[..., Array | None]:
     return function_for(functools.partial(_kernel, name))
 
 
-def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, list[Any]] | None:
-    """Of operands that broadcast: the shape of the result, its size, and what a kernel is given. One number repeated is no line of them."""
-    met = spans_of(*[each.shape for each, kind in zip(operands, kinds, strict=True) if kind == "v"])
+_CLOSE = {
+    **dict.fromkeys("fd", (
+        "x == y || (isnan(x) && isnan(y) && nan != 0)"
+        " || ((r != 0 || a != 0) && isfinite(x - y) && fabs(x - y) <= {rounded}_add_rn(a, fabs({rounded}_mul_rn(r, y))))"
+    )),
+    **dict.fromkeys("il", (
+        "[&] { const auto apart = x > y ? (unsigned long long)x - y : (unsigned long long)y - x;"
+        " return !apart || ((r != 0 || a != 0) && double(apart) <= __dadd_rn(a, fabs(__dmul_rn(r, double(y))))); }()"
+    )),
+}  # fmt: skip
+"""Whether |x - y| <= a + r |y|, as NumPy's steps round it; where both tolerances are 0, whether they are equal."""
+
+
+def close_source(char: str, kinds: str) -> str:
+    """The kernel ``close`` for arrays of a dtype of `_CLOSE`; ``kinds``: of the two arrays first."""
+    operands = dict(zip(("x", "y", "r", "a", "nan"), kinds[:2] + 3 * ("d" if char in EXACT else "n"), strict=True))
+    return written("close", char, operands, "bool", _CLOSE[char])
+
+
+@cache
+def _close() -> Callable[..., Array | None]:
+    return function_for(functools.partial(kernels(close_source), "close"), np.bool_, served=_CLOSE)
+
+
+def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | None:
+    """``isclose`` of CuPy arrays of float32, float64, int32 or int64; None where no kernel serves the operands, or a tolerance is wrong."""
+    if type(x) is not type(y) or not (rtol >= 0 and atol >= 0 and rtol + atol < _FINITE):
+        return None
+    return _close()(x, y, float(rtol), float(atol), float(equal_nan))
+
+
+def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, str, list[Any]] | None:
+    """Of operands that broadcast: the shape of the result, its size, the kind of the arrays, and what a kernel is given.
+
+    One number repeated is no line of them.
+    """
+    shapes = [each.shape for each, kind in zip(operands, kinds, strict=True) if kind == "v"]
+    groups = 1
+    met = spans_of(*shapes)
+    if met is None:
+        groups = 2
+        met = spans_of(*shapes, groups=groups)
     if met is None:
         return None
     shape, n, spans = met
     made: list[Any] = []
-    place = 0
+    place, numbers = 0, 2 * groups
     for each, kind, value in zip(operands, kinds, given, strict=True):
         made.append(value)
         if kind != "v":
             continue
         if each._c_contiguous:
-            made += spans[2 * place : 2 * place + 2]
+            made += spans[place : place + numbers]
         elif not any(each.strides):
-            made += [n, 1]
+            made += [1] * numbers
         else:
             return None
-        place += 1
-    return shape, n, made
+        place += numbers
+    return shape, n, "bw"[groups - 1], made
 
 
 def sum_source(name: str, char: str) -> str:

@@ -42,22 +42,30 @@ HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float1
 
 
 def written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
-    """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m... is a mask.
+    """A kernel's text.
 
-    An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
+    Each operand is of a kind: "v" for an array, "b" and "w" for one that broadcasts, "n" for a number, "d" for one in double precision.
+    One called m... is a mask. Element i of the result is made of element ``i / inner % count`` of an array that broadcasts; of kind "w",
+    which is stretched between some of its dimensions and others, that is the place within the inner ones, of which there are as many for
+    each of ``i / outer % outers`` before.
     """
     ctype, parameters, loads = ALL_CTYPES[char], [], ""
     computed = "float" if char in HEADERS else ctype
     value = value.replace("{computed}", computed).replace("{rounded}_", "__f" if computed == "float" else "__d")
     for each, kind in operands.items():
         stored, read = ("bool", "bool") if each[0] == "m" else (ctype, computed)
-        if kind == "n":
-            parameters.append(f"{read} {each}")
+        if kind in "nd":
+            parameters.append(f"{read if kind == 'n' else 'double'} {each}")
             continue
         parameters.append(f"const {stored}* {each}_")
-        if kind == "b":
+        place = "i"
+        if kind in "bw":
             parameters += [f"unsigned {each}_inner", f"unsigned {each}_count"]
-        loads += f" const {read} {each} = ({read}){each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}];"
+            place = f"i / {each}_inner % {each}_count"
+        if kind == "w":
+            parameters += [f"unsigned {each}_outer", f"unsigned {each}_outers"]
+            place += f" + i / {each}_outer % {each}_outers * {each}_count"
+        loads += f" const {read} {each} = ({read}){each}_[{place}];"
     return (
         f'extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {result}* z, unsigned n) {{\n'
         f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
@@ -67,24 +75,36 @@ def written(name: str, char: str, operands: dict[str, str], result: str, value: 
 
 
 @lru_cache(4096)
-def spans_of(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
+def spans_of(*shapes: tuple[int, ...], groups: int = 1) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
     """How contiguous arrays of these shapes broadcast.
 
-    Returns: the shape of the result, its size, and ``inner, count`` of each array as `written` has them; None for shapes that do not meet,
-        results that are empty or large, and an array that is stretched on both sides of a dimension of its own and in between.
+    Args:
+        groups: the most runs of dimensions that an array has, between which it is stretched: 1 for "b" of `written`, 2 for "w".
+    Returns: the shape of the result, its size, and of each array the numbers that `written` takes; None for shapes that do not meet,
+        results that are empty or large, and an array of more runs.
     """
     ndim = max(map(len, shapes))
     padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
     made = tuple(max(sizes) if min(sizes) else 0 for sizes in zip(*padded, strict=True))
-    n, spans = math.prod(made), []
+    n, spans = math.prod(made), list[int]()
     if not 0 < n <= MOST:
         return None
     for shape in padded:
-        own = [d for d, size in enumerate(shape) if size != 1]
-        first, behind = (own[0], own[-1] + 1) if own else (0, 0)
-        if shape[first:behind] != made[first:behind]:
+        runs, behind, in_run = list[list[int]](), 1, False  # each as ``inner, count``
+        for size, whole in zip(reversed(shape), reversed(made), strict=True):
+            if size not in (1, whole):
+                return None
+            if whole > 1 and size > 1:
+                if in_run:
+                    runs[-1][1] *= size
+                else:
+                    runs.append([behind, size])
+            in_run = size > 1 or (in_run and whole == 1)
+            behind *= whole
+        if len(runs) > groups:
             return None
-        spans += [math.prod(made[behind:]), math.prod(made[first:behind])]
+        for run in (*runs, *([1, 1],) * (groups - len(runs))):
+            spans += run
     return made, n, tuple(spans)
 
 

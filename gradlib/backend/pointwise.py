@@ -17,9 +17,9 @@ import numpy as np
 
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, WHOLE, held, spans_of
+from gradlib.backend.kernel_text import CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, held, spans_of
 from gradlib.backend.launching import kernels, launcher, refusals
-from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source, source
+from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source
 from gradlib.backend.where import where_function
 
 
@@ -244,23 +244,6 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
         return True
 
     return run
-
-
-_kernel = kernels(source)
-
-
-def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | None:
-    """``isclose`` of CuPy arrays of float32 or float64; None where no kernel serves the operands."""
-    made, dtype = cupy().ndarray, x.dtype
-    if type(x) is not made or type(y) is not made or dtype.char not in WHOLE or y.dtype is not dtype:
-        return None
-    data, met = x.data, spans_of(x.shape, y.shape)
-    if met is None or not (x._c_contiguous and y._c_contiguous) or y.data.device_id != data.device_id or not rtol + atol < LARGEST["f"]:
-        return None
-    shape, n, spans = met
-    out = made(shape, np.bool_)
-    values = (data.ptr, *spans[:2], y.data.ptr, *spans[2:], rtol, atol, equal_nan, out.data.ptr, n)
-    return out if _kernel("close", dtype.char).run(data.device_id, n, THREADS, *values) else None
 
 
 @cache

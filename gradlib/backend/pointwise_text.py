@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, EXACT, HEADERS, NUMBERS, THREADS, WHOLE, written
+from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, HEADERS, NUMBERS, THREADS, written
 from gradlib.backend.launching import Functions, Slots, kernel_of
 
 ONE = {
@@ -61,13 +61,6 @@ OF_TWO = frozenset(name for _, two in VALUES.values() for name in two)
 WHERE = ("vv", "vn", "nv", "nn", "bb", "bn", "nb")
 """What stands beside the mask of ``where``, as `written` has it; the mask broadcasts where an array does."""
 
-_CLOSE = (
-    "x == y || (isnan(x) && isnan(y) && nan != 0)"
-    " || ((r != 0 || a != 0) && isfinite(x - y) && fabs(x - y) <= {rounded}_add_rn(a, fabs({rounded}_mul_rn(r, y))))"
-)
-"""Whether |x - y| <= a + r |y|, as NumPy's steps round it; where both tolerances are 0, whether they are equal."""
-
-
 def source(char: str) -> str:
     """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
     ctype, (one, two) = ALL_CTYPES[char], VALUES[char]
@@ -79,10 +72,6 @@ def source(char: str) -> str:
     for kinds in WHERE if char in NUMBERS else ("vv", "bb"):
         operands = {"m": "b" if "b" in kinds else "v", **dict(zip("xy", kinds, strict=True))}
         kernels.append(written(f"where_{kinds}", char, operands, ctype, "m ? x : y"))
-    if char in EXACT:
-        return "".join(kernels)
-    if char in WHOLE:
-        kernels.append(written("close", char, {"x": "b", "y": "b", "r": "n", "a": "n", "nan": "n"}, "bool", _CLOSE))
     return HEADERS.get(char, "") + "".join(kernels)
 
 

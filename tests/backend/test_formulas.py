@@ -12,6 +12,7 @@ import gradlib
 from gradlib.backend import formulas, pointwise
 from gradlib.backend.dtype import as_dtype
 from gradlib.backend.formulas import formula
+from gradlib.backend.kernel_text import spans_of
 from gradlib.nn import functional
 from tests.device import cupy, skip_module_without_cuda
 
@@ -53,7 +54,7 @@ def drawn(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
     rng, made = np.random.default_rng(7), []
     for place, shape in enumerate(shapes):
         host = rng.normal(size=shape) * 3
-        host.reshape(-1)[3 : 3 + len(SPECIAL)] = np.roll(SPECIAL, place)[: host.size - 3]
+        host.reshape(-1)[3 : 3 + len(SPECIAL)] = np.roll(SPECIAL, place)[: max(host.size - 3, 0)]
         made.append(host.astype(as_dtype(dtype)))
     return made
 
@@ -86,6 +87,42 @@ def test_values_and_gradients_are_those_of_the_host(name, dtype):
                     found, expected = (each.detach().double().numpy(force=True) for each in (device, host))
                     summed = 16 if shapes[0] != shapes[1] else 1
                     np.testing.assert_allclose(found, expected, **tolerances(dtype, 24.0 * summed))
+
+
+def test_how_shapes_broadcast_is_told_by_one_run_of_dimensions_or_two():
+    rng, told = np.random.default_rng(0), {1: 0, 2: 0}
+    for _ in range(400):
+        whole = rng.choice([1, 2, 3, 4], size=rng.integers(1, 6))
+        shapes = [tuple(np.where(rng.random(whole.size) < 0.5, 1, whole)[rng.integers(whole.size) :].tolist()) for _ in range(3)]
+        for groups in (1, 2):
+            met = spans_of(*shapes, groups=groups)
+            if met is None:
+                assert spans_of(*shapes, groups=5) is not None
+                continue
+            told[groups] += 1
+            shape, n, spans = met
+            assert (shape, n) == (np.broadcast_shapes(*shapes), np.prod(shape))
+            i = np.arange(n)
+            for each, numbers in zip(shapes, np.reshape(spans, (3, groups, 2)), strict=True):
+                places, behind = np.zeros_like(i), 1
+                for inner, count in numbers:
+                    places, behind = places + i // inner % count * behind, behind * count
+                expected = np.broadcast_to(np.arange(np.prod(each, dtype=int)).reshape(each), shape)
+                assert places.tolist() == expected.ravel().tolist()
+    assert min(told.values()) > 50
+    assert spans_of((2, 3), (2, 4)) is spans_of((0,), (1,)) is spans_of((2, 3), (4,), groups=2) is None
+
+
+def test_operands_that_are_stretched_in_between_are_one_launch():
+    with np.errstate(all="ignore"):
+        for shapes in (((2, 1, 4), (3, 1), (4,)), ((2, 1, 3, 1), (5, 1, 2), (2,)), ((2, 1, 1, 4), (3, 1, 1), (1,))):
+            hosts = drawn("float32", *shapes)
+            made = formula("lerp")(*map(cupy.asarray, hosts))
+            expected = gradlib.lerp(*map(gradlib.as_tensor, hosts)).numpy()
+            np.testing.assert_allclose(made.get(), expected, **tolerances("float32", 24.0))
+    three = [cupy.ones(shape, "float32") for shape in ((2, 1, 2, 1, 2), (3, 1, 3, 1))]
+    assert formula("add_scaled")(*three, 2.0) is None
+    assert gradlib.add(*map(gradlib.as_tensor, three), alpha=2).unique().tolist() == [3.0]
 
 
 @pytest.mark.parametrize("name", CASES)

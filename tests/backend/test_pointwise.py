@@ -13,6 +13,7 @@ import gradlib
 from gradlib.backend import pointwise, pointwise_text, spaced, where
 from gradlib.backend.division import float_floor_divide, float_remainder
 from gradlib.backend.dtype import as_dtype
+from gradlib.backend.formulas import close
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -160,13 +161,26 @@ def test_functions_that_cupy_has_not_are_those_of_the_host(name, dtype):
 def test_what_is_close_is_so_as_on_the_host(dtype, tolerances):
     x = np.array([*SPECIAL, 1, 1, 1, 1e30, 1e30], dtype)
     y = np.concatenate([x[:8], np.array([1 + 1e-5, 1 + 2e-5, 1.125, 1e30 * (1 + 1e-6), -1e30], dtype)])
-    for a, b in ((x, y), (y, x), (x, x[::-1].copy()), (x[:, None], y[:3]), (x, y[8:9])):
-        assert pointwise.close(cupy.asarray(a), cupy.asarray(b), 0.0, 0.0, False) is not None
+    wide = x.repeat(6)[:78].reshape(2, 1, 39)
+    for a, b in ((x, y), (y, x), (x, x[::-1].copy()), (x[:, None], y[:3]), (x, y[8:9]), (wide, y[:3, None])):
+        assert close(cupy.asarray(a), cupy.asarray(b), 0.0, 0.0, False) is not None
         host, device = (gradlib.isclose(gradlib.as_tensor(f(a)), gradlib.as_tensor(f(b)), **tolerances) for f in (np.asarray, cupy.asarray))
         assert host.tolist() == device.tolist()
-    i = cupy.asarray([1, 2])
-    assert pointwise.close(i, i, 0.0, 0.0, False) is None
-    assert pointwise.close(cupy.asarray(x), 1.0, 0.0, 0.0, False) is None
+    x = cupy.asarray(x)
+    for other in (1.0, x.astype("float16")):
+        assert close(x, other, 0.0, 0.0, False) is None
+    assert close(x, x, 0.0, np.inf, False) is None
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_are_close_as_on_the_host(dtype):
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.min + 1, -1000, -3, 0, 1, 999, 1000, limits.max - 1, limits.max], dtype)
+    for tolerances in ({}, {"rtol": 0.0, "atol": 0.0}, {"rtol": 0.0, "atol": 2.0}, {"rtol": 0.3}, {"rtol": 1e-9, "atol": 1}):
+        pairs = ((gradlib.as_tensor(place(x[:, None])), gradlib.as_tensor(place(x))) for place in (np.asarray, cupy.asarray))
+        host, device = (gradlib.isclose(*pair, **tolerances) for pair in pairs)
+        assert host.tolist() == device.tolist()
+    assert close(cupy.asarray(x), cupy.asarray(x), 0.0, 0.0, False) is not None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])

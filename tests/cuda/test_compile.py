@@ -235,6 +235,7 @@ SMALL |= {each.name: each.source("f") for each in (*several.WRITING.values(), *s
 for _name, _step in STEPS.items():
     SMALL |= {f"step of {_name}": _step.apart.source("df"), f"step of {_name}, joined": _step.joined.source("f")}
     SMALL |= {f"counts of {_name}": _step.counting.source("fd")} if _step.is_counted else {}
+SMALL |= {f"close, {char}": formulas.close_source(char, "ww") for char in "fl"}
 SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
 _trace = Trace(np.dtype("float32"))
 _a, _m, _b = Symbol(_trace, "a0", False), Symbol(_trace, "m1", True), Symbol(_trace, "a2", False)
