@@ -80,6 +80,7 @@ def compile_on_device(op: Op) -> Any:
     library = arrays.cupy()
     of_library = {
         "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "numpy_number": (np.floating, np.integer),
+        "complex_number": complex,
         "current_device": library.cuda.runtime.getDevice,
         "current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream,
     }  # fmt: skip

@@ -11,7 +11,7 @@ operand and ``n_NAME`` its node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradlib.core.compile_forward import forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
@@ -30,6 +30,7 @@ class Variant:
         array: the class of its arrays.
         rest: what everything else goes to.
         more: what it is given after the operation and its arguments.
+        lead: the place among the operands of that which must be a Tensor, and tells the others by what they meet.
     """
 
     name: str
@@ -39,20 +40,26 @@ class Variant:
     array: str = "ndarray"
     rest: str = "dispatch"
     more: str = ""
+    lead: int = 0
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it serves CuPy arrays."""
+        return self.library == "cupy"
 
     def file(self, op: Op) -> str:
         return f"{WRITTEN}{op.label}, {self.name}"
 
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
-        if self.library == "cupy" and "out" in op.kernels:
+        if self.on_device and "out" in op.kernels:
             return f"(_out if (_out := _kernel({arguments})) is not None else _refused({arguments}))"
-        known = op.direct is not None or (op.device is not None and self.library == "cupy")
+        known = op.direct is not None or (op.device is not None and self.on_device)
         return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
 
     def serves(self, name: str) -> str:
         """The condition that an array is of the class that the text is for, and on the current device."""
-        on_current = f" and {name}.data.device_id == current_device()" if self.library == "cupy" else ""
+        on_current = f" and {name}.data.device_id == current_device()" if self.on_device else ""
         return f"type({name}) is {self.array}{on_current}"
 
     def leave(self, op: Op) -> str:
@@ -73,6 +80,10 @@ PACKING = Variant("packing", usual="global_state.active == global_state.packing"
 
 
 ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path_on_device")
+
+
+BEHIND = replace(ON_DEVICE, lead=1)
+"""The rest of the text for CuPy arrays, where a number or a raw array stands before the first Tensor."""
 
 
 def source_of(op: Op, variant: Variant) -> str:
@@ -125,7 +136,13 @@ def _paths(op: Op, variant: Variant) -> list[str]:
     if not op.tensors:
         return []
     fast, on_raw = _fast_path(op, variant), _raw_path(op, variant)
-    return on_raw + fast if _is_loose(op) else fast + on_raw
+    behind = _fast_path(op, BEHIND) if variant is ON_DEVICE and has_numbers_first(op) else []
+    return on_raw + fast if _is_loose(op) else fast + on_raw + behind
+
+
+def has_numbers_first(op: Op) -> bool:
+    """Whether the fast path on a device also serves calls in which only the second operand is a Tensor."""
+    return not _is_loose(op) and bool(op.promote) and len(op.tensors) > 1 and op.tensors[1] != op.sequence
 
 
 def _is_loose(op: Op) -> bool:
@@ -150,7 +167,7 @@ def _may_be_complex(op: Op) -> bool:
 
 def _conjugates(op: Op, variant: Variant) -> bool:
     """Whether the fast path serves complex operands with nodes of their own, as that on a device does; its ``_complex`` tells them."""
-    return variant is ON_DEVICE and bool(op.rules) and op.complex == "holomorphic"
+    return variant.on_device and bool(op.rules) and op.complex == "holomorphic"
 
 
 def _is_dtype_known(op: Op) -> bool:
@@ -167,16 +184,16 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     loose = _is_loose(op)
     lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
     made = "Node"
-    body = ["_ufunc = _direct"] if op.broadcasts and variant is not ON_DEVICE else []
+    body = ["_ufunc = _direct"] if op.broadcasts and not variant.on_device else []
     if _conjugates(op, variant) and (loose or op.promote):
         body.append("_complex = False")
-    if [place for place in op.without_tensors if place or loose]:
+    if [place for place in op.without_tensors if place != variant.lead or loose]:
         made = "_made"
         body.append("_made = Node")
     for place, name in enumerate(op.tensors):
         if name == op.sequence:
             body += _read_list(op, variant)
-        elif place or loose:
+        elif place != variant.lead or loose:
             body += _read(op, place, variant)
     if loose:
         body += ["if not _some:", f"    {variant.leave(op)}"]
@@ -186,11 +203,11 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
 
 def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
-    first = op.tensors[0]
+    first = op.tensors[variant.lead]
     dtype = f"a_{first}.dtype"
     real = "" if op.promote or _may_be_complex(op) or _conjugates(op, variant) else f' and {dtype}.kind != "c"'
     elsewhere = [f"if not ({variant.serves(f'a_{first}')}{real}):", f"    {variant.leave(op)}"]
-    if variant is ON_DEVICE:
+    if variant.on_device:
         known = [*elsewhere, f"_dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
         if _conjugates(op, variant) and not op.promote:
             known.append(f'_complex = {dtype}.kind == "c"')
@@ -203,7 +220,8 @@ def _entered(op: Op, variant: Variant) -> list[str]:
             f"        _dtype = {first}._float = {dtype}",
         ]
     node = [f"n_{first} = {first}._node"] if op.rules else []
-    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
+    alone = f" and type({op.tensors[0]}) is not Tensor" if variant.lead else ""
+    lines = [f"    if type({first}) is Tensor{alone} and {variant.usual}:", f"        a_{first} = {first}._array"]
     return [*lines, *(f"        {line}" for line in (*known, *node))]
 
 
@@ -216,7 +234,7 @@ def _to_device(op: Op, variant: Variant) -> list[str]:
         return []
     first = op.tensors[0]
     others = [name for name in op.params if name != first] if variant is OPERATOR else []
-    known = [f"(type({name}) is Tensor or type({name}) is float or type({name}) is int)" for name in others]
+    known = [f"(type({name}) is Tensor or type({name}) is float or type({name}) is int or type({name}) is complex)" for name in others]
     condition = " and ".join([f"not isinstance(a_{first}, ndarray)", *known])
     return [f"if {condition}:", f"    return op.on_device({', '.join(op.params)})"]
 
@@ -238,13 +256,26 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         f"    a_{name} = {_number(op, name, variant)}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),
+        *(_complex_number(op, place) if variant.on_device and op.promote else ()),
         f"elif {variant.serves(name)}:",
         f"    a_{name} = {name}",
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, known=True)),
         *([f"    n_{name} = None"] if op.rules else []),
-        *(_numpy_number(op, place, variant) if variant is ON_DEVICE else ()),
+        *(_numpy_number(op, place, variant) if variant.on_device else ()),
         "else:",
         f"    {variant.leave(op)}",
+    ]
+
+
+def _complex_number(op: Op, place: int) -> list[str]:
+    """One of Python's complex numbers, which real operands meet in a complex dtype."""
+    name = op.tensors[place]
+    return [
+        "elif _kind is complex_number:",
+        f"    a_{name} = {name}",
+        *([] if _promotes_itself(op) else ["    _dtype = None"]),
+        *([f"    n_{name} = None"] if op.rules else []),
+        *(["    _made = Lasting"] if place in op.without_tensors else []),
     ]
 
 
@@ -263,7 +294,7 @@ def _numpy_number(op: Op, place: int, variant: Variant) -> list[str]:
 
 def _number(op: Op, name: str, variant: Variant) -> str:
     """What a number computes as: beside floats, an array in which it is kept."""
-    if variant is ON_DEVICE or not op.promote or _promotes_itself(op) or not op.is_ufunc:
+    if variant.on_device or not op.promote or _promotes_itself(op) or not op.is_ufunc:
         return name
     return f"{name} if _dtype is None else {name} and (singles if _dtype is F32 else doubles)[{name}]"
 
@@ -299,7 +330,7 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
 
 def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
     """The class and dtype of the array in a Tensor, as the Tensor knows them or as they are asked now."""
-    if variant is ON_DEVICE or _is_loose(op) or not op.promote or _promotes_itself(op):
+    if variant.on_device or _is_loose(op) or not op.promote or _promotes_itself(op):
         return _checked_array(op, f"a_{name}", variant)
     known = [f"        {name}._float = _dtype"]
     if op.broadcasts:  # a tensor that meets large ones of another shape stays unknown, so that nobody else is asked for shapes
@@ -326,8 +357,8 @@ def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) ->
     leave = f"    {variant.leave(op)}"
     elsewhere = [] if known else [f"if not ({variant.serves(array)}):", leave]
     if op.promote and not _promotes_itself(op):
-        inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
-        return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
+        inner = [] if variant.on_device else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
+        return [*(elsewhere if variant.on_device else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
     if op.promote or _may_be_complex(op):
         return elsewhere
     return [*elsewhere, f'if {array}.dtype.kind == "c":', "    _complex = True" if _conjugates(op, variant) else leave]
@@ -343,12 +374,13 @@ def _promoted(op: Op, variant: Variant) -> list[str]:
     if not op.promote:
         return []
     names = _operands(op)
-    if variant is not ON_DEVICE and _may_be_complex(op):
+    if not variant.on_device and _may_be_complex(op):
         lines = [f"[{names}] = _meet([{names}])"]
     else:
-        meet = "meet_on_device" if variant is ON_DEVICE else "meet"
+        meet = "meet_on_device" if variant.on_device else "meet"
         lines = [f"_met = {meet}(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
-    first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
+    lead = op.tensors[variant.lead]
+    first = f"a_{lead}[0]" if lead == op.sequence else f"a_{lead}"
     if _conjugates(op, variant):
         lines.append(f'_complex = {first}.dtype.kind == "c"')
     if _promotes_itself(op):
@@ -361,17 +393,17 @@ def _computed(op: Op, variant: Variant) -> list[str]:
     """The value: an array, or several of them."""
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     value = variant.value(op, passed)
-    if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.on_kernel):
+    if op.of_floats is not None and _is_dtype_known(op) and not (variant.on_device and op.on_kernel):
         value = f"(_of_floats if _float is not None else _value)({variant.library}, {passed})"
-    if op.broadcasts and variant is not ON_DEVICE:
+    if op.broadcasts and not variant.on_device:
         value = f"_ufunc({passed})"
     lines = [f"    out = {value}"]
     if len(op.outputs) > 1:
         return lines
     scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
     lines += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
-    if variant is ON_DEVICE and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
-        real = f'a_{op.tensors[0]}.dtype.kind != "c"'
+    if variant.on_device and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
+        real = f'a_{op.tensors[variant.lead]}.dtype.kind != "c"'
         lines += [f"    if out.dtype is F32 and _dtype is not F32 and {real}:", f"        out = narrowed(op, out, [{_operands(op)}])"]
     return lines
 
@@ -415,7 +447,7 @@ def _recorded(op: Op, variant: Variant, compute: list[str]) -> list[str]:
         "        _node.shape = out.shape",
         f"        _node.dtype = {'_dtype' if _is_dtype_known(op) else 'out.dtype'}",
         "        _node._meta = None",
-        *(_keep_stream("out") if variant is ON_DEVICE else ()),
+        *(_keep_stream("out") if variant.on_device else ()),
         *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
         *(_except_begun(op.overwrites) if op.overwrites else _EXCEPT),
         "else:",
@@ -435,7 +467,7 @@ def _recorded_several(op: Op, variant: Variant, compute: list[str]) -> list[str]
         "else:",
         f"    _results, _outputs = {results}",
         "    if _node is not None and _outputs:",
-        *(_keep_stream("_outputs[0]") if variant is ON_DEVICE else ()),
+        *(_keep_stream("_outputs[0]") if variant.on_device else ()),
         f"        {_saved(op, variant)}",
         *(f"    {line}" for line in _packed(op, variant)),
     ]
@@ -464,7 +496,7 @@ def _returned(op: Op, variant: Variant) -> list[str]:
     return [
         "    _result = blank()",
         "    _result._array = out",
-        f"    _result._float = {'_float' if _is_dtype_known(op) and variant is not ON_DEVICE else 'None'}",
+        f"    _result._float = {'_float' if _is_dtype_known(op) and not variant.on_device else 'None'}",
         f"    _result._node = {'_node' if op.rules else 'None'}",
         *(_marked(op, variant) if op.view else _UNMARKED),
         *_packed(op, variant),
@@ -537,7 +569,7 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     result = variant.value(op, ", ".join(op.params))
     if op.joint:
         return _raw_list(op, variant, result)
-    if variant is ON_DEVICE and op.promote and _is_loose(op):
+    if variant.on_device and op.promote and _is_loose(op):
         result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
     lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
     if op.sequence is None and op.overwrites:  # a value that writes its first argument does not run again
@@ -574,7 +606,7 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
     """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
     _, kind, place, wanted_by = op.needs[name]
     kept = name
-    if kind == "tensor" and place and op.numbers_in_single and variant is ON_DEVICE:
+    if kind == "tensor" and place != variant.lead and op.numbers_in_single and variant.on_device:
         kept = f"(a_{name} if type(a_{name}) is single else {name})"  # in which backward computes, too
     if kind == "output":
         kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
@@ -584,7 +616,7 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
         kept = f"getattr(a_{tensor}, {kind!r}, {missing})"
         if tensor == op.sequence:
             kept = f"[_each.{kind} for _each in a_{tensor}]"
-        elif place == 0 and not _is_loose(op):
+        elif place == variant.lead and not _is_loose(op):
             kept = f"a_{tensor}.{kind}"
     return f"({kept} if {_live(op, wanted_by)} else None)" if wanted_by and len(wanted_by) < len(op.tensors) else kept
 

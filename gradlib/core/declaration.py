@@ -147,6 +147,7 @@ class Op:
         self.promote, self.meet = promote, meeting(promote)
         self.meets_by_dtype = isinstance(promote, str) or getattr(promote, "by_dtype", False)
         self.meeting_sees_numbers = getattr(promote, "sees_numbers", False)
+        self.meets_numbers_alike = isinstance(promote, str) or getattr(promote, "numbers_alike", False)
         self.meetings: dict[tuple[Any, ...], Any] = {}
         self.outputs = outputs or ("out",)
         self.differentiable = differentiable or tuple(range(len(self.outputs)))

@@ -27,6 +27,8 @@ from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, 
 from gradlib.core.views import mark_view, views_of
 
 _modules = sys.modules
+HOST = -1
+"""The place of an array on the host, beside the numbers of devices."""
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
@@ -44,6 +46,8 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             first = args[op.leading]
             if op.led_by_list:
                 first = first[0] if first and isinstance(first, (list, tuple)) else None
+            elif type(first) in _PYTHON_NUMBERS and len(op.positions) > 1:
+                first = args[op.positions[1]]
             if isinstance(first._array if type(first) is Tensor else first, library.ndarray):
                 return op.on_device(*args)
         return slow_path(op, args, seq)
@@ -59,6 +63,7 @@ class Operands:
         inputs: as they were given, those of a list one by one.
         values: the array in each; numbers (NumPy's as Python's) and None as they are.
         nodes: the node of each, None where no gradient is wanted; live: the same for each of ``op.tensors``, any node of a list for it.
+        places: where each array lives: its device's number, or ``HOST``; None for what is no array.
         array: the first array among the values, None without one.
         recordable: whether one is a Tensor.
         complex: whether one is complex.
@@ -66,24 +71,28 @@ class Operands:
         wrong: the first that is neither a Tensor, an array nor a number.
     """
 
-    __slots__ = ("array", "complex", "inputs", "live", "nodes", "recordable", "scattered", "values", "wrong")
+    __slots__ = ("array", "complex", "inputs", "live", "nodes", "places", "recordable", "scattered", "values", "wrong")
 
     def __init__(self, op: Op, args: tuple[Any, ...], on_device: Any) -> None:
         inputs = self.inputs = op.inputs(args)
         self.values: list[Any] = []
         self.nodes: list[Node | None] = []
+        self.places: list[int | None] = []
         self.array: Array = None
         self.recordable = self.complex = self.scattered = False
         self.wrong: type | None = None
+        first: int | None = None
         for x in inputs:
-            node, value = None, x
+            node, value, place = None, x, None
             if isinstance(x, Tensor):
                 self.recordable = True
                 node, value = x._node, x._array
-            if isinstance(value, np.ndarray) or (on_device is not None and isinstance(value, on_device)):
+            on_host = isinstance(value, np.ndarray)
+            if on_host or (on_device is not None and isinstance(value, on_device)):
+                place = HOST if on_host else value.data.device_id
                 if self.array is None:
-                    self.array = value
-                elif on_device is not None and device_index(value) != device_index(self.array):
+                    self.array, first = value, place
+                elif place != first:
                     self.scattered = True
                 self.complex = self.complex or value.dtype.kind == "c"
             else:
@@ -95,6 +104,7 @@ class Operands:
                     self.wrong = type(value)
             self.nodes.append(node)
             self.values.append(value)
+            self.places.append(place)
         self.live = self.nodes
         if op.sequence is not None:
             single = len(op.tensors) - 1
@@ -241,40 +251,53 @@ def _on_raw(op: Op, args: tuple[Any, ...], given: Operands) -> Any:
 
 def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, ...]:
     """Refuse a mixture of devices; a 0-d host tensor may join any device, as a number may: by a move that is recorded."""
-    values = [v for v in given.values if is_array(v)]
-    places = [device_index(v) for v in values]
-    target = next((p for p, v in zip(places, values, strict=True) if v.ndim), next(p for p in places if p is not None))
-    for place, value in zip(places, values, strict=True):
-        if place != target and (value.ndim or place is not None):
-            here, there = (("cpu" if i is None else f"cuda:{i}") for i in (target, place))
-            shapes = ", ".join(f"{list(v.shape)} on {_place(v)}" for v in values)
-            raise RuntimeError(
-                f"{op.label}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
-                f"(arguments: {shapes}). Move one with .to('{here}')."
-            )
+    target, most, held = None, -1, dtypes.ALWAYS_HELD
+    for place, value in zip(given.places, given.values, strict=True):
+        if place is not None and value.ndim:
+            target = place if target is None else target
+            most, held = max(most, dtypes.category(value.dtype)), min(held, dtypes.largest(value.dtype))
+    if target is None:
+        target = next(place for place in given.places if place is not None and place != HOST)
     moved = []
-    for x, value in zip(given.inputs, given.values, strict=True):
-        if isinstance(value, np.ndarray):  # of no dimensions, which has what a number has to say unless a gradient goes back to it
-            x = value.item() if _is_number(op, x, given) else x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(value, target)
+    for x, value, place in zip(given.inputs, given.values, given.places, strict=True):
+        if place is not None and place != target:
+            if value.ndim or place != HOST:
+                raise RuntimeError(_apart(op, given, target, place))
+            number = _number_in(op, x, value, most, held if most > 1 else _ALWAYS_WHOLE)
+            x = number if number is not None else x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(value, target)
         moved.append(x)
     return tuple(op.with_inputs(args, moved))
 
 
-def _is_number(op: Op, x: Any, given: Operands) -> bool:
-    """Whether a tensor without dimensions gives what a number of its value gives: where nothing is recorded of it, and it meets larger ones
-    of its kind.
+def _apart(op: Op, given: Operands, *places: int) -> str:
+    """The error text for tensors on two devices, the first of which is where the others are to go."""
+    names = {place: f"cuda:{place}" if place != HOST else "cpu" for place in given.places if place is not None}
+    here, there = map(names.__getitem__, places)
+    shapes = ", ".join(
+        f"{list(v.shape)} on {names[place]} ({'NumPy' if place == HOST else 'CuPy'})"
+        for v, place in zip(given.values, given.places, strict=True)
+        if place is not None
+    )
+    return (
+        f"{op.label}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
+        f"(arguments: {shapes}). Move one with .to('{here}')."
+    )
+
+
+def _number_in(op: Op, x: Any, value: Array, most: int, held: float) -> Any:
+    """The number in a tensor without dimensions, if that gives what the tensor gives: where nothing is recorded of it, and the dtypes of
+    tensors with dimensions are of its kind or a higher one, and hold it. None otherwise.
+
+    Args:
+        most: the highest category of these dtypes. held: finite numbers up to here are in each of them.
     """
-    if type(x) is not Tensor or x._node is not None or not op.meets_by_dtype or op.meeting_sees_numbers or global_state.active:
-        return False
-    for value in given.values:
-        if getattr(value, "ndim", 0) and value.dtype.kind in "fV":
-            return x._array.dtype.kind in "fiu"
-    return False
-
-
-def _place(array: Any) -> str:
-    index = device_index(array)
-    return "cpu (NumPy)" if index is None else f"cuda:{index} (CuPy)"
+    if type(x) is not Tensor or x._node is not None or not op.meets_numbers_alike or global_state.active:
+        return None
+    category = dtypes.category(value.dtype)
+    if most < max(category, 1) or not category:
+        return None
+    number = value.item()
+    return number if abs(number) < held or number - number != 0 else None  # of infinity and NaN that is NaN
 
 
 def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> Node | None:
@@ -368,6 +391,9 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
 
 
 _NUMBERS = (np.generic, int, float, complex)
+_PYTHON_NUMBERS = (int, float, complex)
+_ALWAYS_WHOLE = 128
+"""Smaller integers are held by every signed dtype."""
 
 
 # ---- small things the compiled calls need -------------------------------------------------------------------------------------

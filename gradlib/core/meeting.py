@@ -36,7 +36,8 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
         if common is not None and common is not False:
             met = []
             for value in values:
-                if type(value) is not float and type(value) is not int:
+                kind = type(value)
+                if kind is not float and kind is not int and kind is not complex:
                     met.append(value if value.dtype is common else value.astype(common, "C" if 0 in value.strides else "K"))
                 elif common.kind in "fc":
                     met.append(value)
@@ -65,8 +66,8 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
 
 def _found(op: Op, values: list[Any], met: list[Any]) -> Any:
     """What is kept of a meeting: True where all stay as they are, the dtype in which they meet if `meet_on_device` does that; or False."""
-    numbers = [type(value) in (float, int) for value in values]
-    found = {getattr(value, "dtype", None) for value in met if not isinstance(value, (float, int))}
+    numbers = [type(value) in (float, int, complex) for value in values]
+    found = {getattr(value, "dtype", None) for value in met if not isinstance(value, (float, int, complex))}
     common = found.pop() if len(found) == 1 else None
     if any(numbers) and op.meeting_sees_numbers and not (common is not None and common.itemsize > 2 and common.kind in "fc"):
         return False

@@ -57,7 +57,13 @@ def takes(
         return met
 
     meet.fits = fitting  # type: ignore[attr-defined]
-    return by_dtype(meet, sees_numbers=fitting)
+    return numbers_alike(by_dtype(meet, sees_numbers=fitting))
+
+
+def numbers_alike(rule: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+    """Declare that to an operation of a promotion rule a tensor without dimensions beside others of its kind is what a number is."""
+    rule.numbers_alike = True  # type: ignore[attr-defined]
+    return rule
 
 
 def by_dtype(rule: Callable[[list[Any]], list[Any]], sees_numbers: bool = False) -> Callable[[list[Any]], list[Any]]:
@@ -65,7 +71,7 @@ def by_dtype(rule: Callable[[list[Any]], list[Any]], sees_numbers: bool = False)
     number is beside integers or a half type.
     """
     rule.by_dtype, rule.sees_numbers = True, sees_numbers  # type: ignore[attr-defined]
-    return rule
+    return rule if sees_numbers else numbers_alike(rule)
 
 
 def refuse_beyond(values: list[Any], dtype: np.dtype) -> None:

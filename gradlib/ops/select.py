@@ -15,7 +15,7 @@ from gradlib.backend.where import where as where_on_device
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
-from gradlib.ops.dtype_rules import refuse_beyond, takes
+from gradlib.ops.dtype_rules import numbers_alike, refuse_beyond, takes
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum", "where"]
 
@@ -31,6 +31,7 @@ def _are_alike(condition: Any, input: Any, other: Any) -> bool:
     return type(input) is kind and type(other) is kind and input.dtype is other.dtype
 
 
+@numbers_alike
 def _branches_meet(values: list[Any]) -> list[Any]:
     condition, *branches = values
     if _are_alike(*values):  # the common case

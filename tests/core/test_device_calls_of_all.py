@@ -48,8 +48,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "euclidean_distance": (26, "distances by products, as of large matrices: each step is a launch"),
     "logsumexp-integers": (25, "they become floats first, and each step is a launch"),
     "diff-ends": (21, "joined with both ends first"),
-    "where-complex": (25, "times 1j: one of Python's complex numbers takes the slow path"),
-    "view_as_real": (24, "the same"),
     "as_strided_*": (43, "elements that share memory are added up, which is part of a gradient"),
 }
 """By pattern of the names of rows, the most calls that one of them takes, and why; the first pattern that fits counts."""
