@@ -74,7 +74,7 @@ _of_parts = kernels(parts_source)
 
 def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     """A function of `PARTS`; ``theirs``: the same for every other call."""
-    ndarray = cupy().ndarray
+    ndarray, is_real = cupy().ndarray, len(PARTS[name]) == 1
 
     def run(x: Any, *more: Any, **options: Any) -> Array:
         if type(x) is not ndarray or (char := x.dtype.char) not in PARTS_OF or more or options or not x._c_contiguous:
@@ -82,7 +82,7 @@ def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
         n, data = x.size, x.data
         if not 0 < n <= MOST:
             return theirs(x)
-        out = ndarray(x.shape, char.lower())
+        out = ndarray(x.shape, char.lower() if is_real else x.dtype)
         return out if _of_parts(name, char).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else theirs(x)
 
     return run

@@ -48,6 +48,8 @@ _INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"},
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "maximum": "max(x, y)", "minimum": "min(x, y)",
     "left_shift": "y < 0 || y >= 8 * (int)sizeof x ? 0 : ({computed})((unsigned long long)x << y)",
     "right_shift": "y < 0 || y >= 8 * (int)sizeof x ? x < 0 ? -1 : 0 : x >> y",
+    "power": "[&] { if (y < 0) return ({computed})(x == 1 ? 1 : x != -1 ? 0 : y & 1 ? -1 : 1); unsigned long long made = 1, factor = x;"
+    " for (auto left = y; left; left >>= 1, factor *= factor) if (left & 1) made *= factor; return ({computed})made; }()",
 }  # fmt: skip
 _BOOLS = {"invert": "!x", "logical_not": "!x"}, {
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
@@ -95,8 +97,12 @@ def form(name: str, char: str, format: str) -> Form:
     return Form(Functions(kernel_of(source, char, name=name)), slots.pack, slots.free, slots.made)
 
 
-PARTS = {"absolute": "hypot(x, y)", "angle": "atan2(y, x)"}
-"""The values of functions of complex numbers x + iy that are real."""
+_SIZE = "hypot(x, y)"
+PARTS = {
+    "absolute": (_SIZE,), "angle": ("atan2(y, x)",),
+    "signum": tuple(f"{part} / ({_SIZE} == 0 ? 1 : {_SIZE})" for part in "xy"),
+}  # fmt: skip
+"""The values of functions of complex numbers x + iy: of one that is real, or of the two parts."""
 PARTS_OF = {"F": "float", "D": "double"}
 """The types of these parts."""
 
@@ -104,9 +110,10 @@ PARTS_OF = {"F": "float", "D": "double"}
 def parts_source(char: str) -> str:
     """The kernels for `PARTS` of arrays of a complex dtype."""
     ctype = PARTS_OF[char]
+    written = {name: [f"z[{len(values)} * i + {k}] = {value};" for k, value in enumerate(values)] for name, values in PARTS.items()}
     return "".join(
         f'extern "C" __global__ void gradlib_{name}(const {ctype}* x_, {ctype}* z, unsigned n) {{\n'
         f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
-        f"    if (i < n) {{ const {ctype} x = x_[2 * i], y = x_[2 * i + 1]; z[i] = {value}; }}\n}}\n"
-        for name, value in PARTS.items()
+        f"    if (i < n) {{ const {ctype} x = x_[2 * i], y = x_[2 * i + 1]; {' '.join(values)} }}\n}}\n"
+        for name, values in written.items()
     )

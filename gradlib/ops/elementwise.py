@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import cupy, is_array, zero_d
+from gradlib.backend.array import is_array, zero_d
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
@@ -62,7 +61,7 @@ def abs(xp: Any, input: Any) -> Any:
     return xp.absolute(input)
 
 
-@op("elementwise", promote=takes("sign", "bif", "Use sgn()."), inplace=True, input=lambda g: zeros_like(g))
+@op("elementwise", promote=takes("sign", "bif", "Use sgn()."), inplace=True, device="signum", input=lambda g: zeros_like(g))
 def sign(xp: Any, input: Any) -> Any:
     """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it.
 
@@ -76,17 +75,6 @@ def sign(xp: Any, input: Any) -> Any:
     return _sign(xp, input)
 
 
-def _signum_of_any(input: Any) -> Any:
-    made = cupy().sign(input)
-    return cupy().where(made == made, made, input.dtype.type(0))
-
-
-@functools.cache
-def _signum() -> Any:
-    """``sign`` of CuPy arrays of floats."""
-    return pointwise.of_one("signum", _signum_of_any)
-
-
 def _sign(xp: Any, input: Any) -> Any:
     if input.dtype.kind == "b":
         return input.copy()
@@ -97,7 +85,8 @@ def _sign(xp: Any, input: Any) -> Any:
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
     if xp is not np:
-        return _signum()(input)
+        made = xp.sign(input)
+        return xp.where(made == made, made, input.dtype.type(0))
     zero = zero_d(0.0, input.dtype)
     made = np.greater(input, zero).view(dtypes.int8)
     made -= np.less(input, zero).view(dtypes.int8)
@@ -112,7 +101,7 @@ def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
     return where_op(size == 0, 0, g - out * (g * out.conj()).real) / where_op(size == 0, 1, size)
 
 
-@op("elementwise", promote="same", complex="explicit", inplace=True, input=_sgn_slope)
+@op("elementwise", promote="same", complex="explicit", inplace=True, device="signum", input=_sgn_slope)
 def sgn(xp: Any, input: Any) -> Any:
     """Each element divided by its size, 0 where it is 0; the sign of real numbers.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import functools
 import math
 from typing import Any
 
@@ -67,8 +68,10 @@ def _real_log(number: float) -> float:
 def _powers_meet(values: list[Any]) -> list[Any]:
     if isinstance(values[1], bool) and is_array(values[0]) and values[0].dtype.kind == "b":
         return values
-    if type(values[1]) is int and 0 <= values[1] < 128 and getattr(values[0], "dtype", dtypes.bool_).kind in "iu":  # of every such dtype
-        return [values[0], values[0].dtype.type(values[1])]
+    for number, other in (values[::-1], values):  # of every dtype of integers
+        if type(number) is int and 0 <= number < 128 and getattr(other, "dtype", dtypes.bool_).kind in "iu":
+            number = other.dtype.type(number)
+            return [other, number] if other is values[0] else [number, other]
     met = _power_kinds(values)
     if isinstance(values[1], int) and met[0].dtype.kind in "iu":
         if values[1] < 0:
@@ -99,10 +102,18 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
             return pointwise.function("power")(input, exponent)
         if input.dtype.kind == "c":
             return input**exponent if exponent != 3 else None
-        return pointwise.function("multiply")(input, input) if exponent == 2 and input.dtype.char in EXACT else None
+        if exponent == 2 and input.dtype.char in EXACT:
+            return pointwise.function("multiply")(input, input)
+        return _integers_on_device()(input, exponent) if input.dtype.kind in "iu" else None
     if hasattr(input, "dtype") and input.dtype.char in CTYPES and exponent.dtype.char in CTYPES:
         return pointwise.function("power")(input, exponent)
-    return None
+    return _integers_on_device()(input, exponent) if exponent.dtype.kind in "iu" else None
+
+
+@functools.cache
+def _integers_on_device() -> Any:
+    """Powers of CuPy arrays of integers."""
+    return pointwise.of_two("power", functools.partial(_power_of_integers, pointwise.prepared()))
 
 
 _ROOTS: dict[Any, str] = {2: "square", 0.5: "sqrt"}
@@ -134,6 +145,8 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
 
 def _rpow_on_device(input: Any, other: Any) -> Any:
     """The same of ``rpow``."""
+    if input.dtype.kind in "iu":
+        return _integers_on_device()(other, input)
     if isinstance(other, (float, int)) and type(other) is not bool and input.dtype.char in CTYPES:
         return pointwise.function("power")(other, input)
     return _pow_on_device(other, input)

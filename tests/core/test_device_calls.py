@@ -44,6 +44,11 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "complex": lambda u, **_: u * u, "sin of complex": lambda u, **_: u.sin(), "complex quotient": lambda u, **_: u / u,
     "half - half": lambda h, **_: h - h, "integers > 2": lambda i, **_: i > 2, "integers ** 2": lambda i, **_: i**2,
     "atan2": lambda x, y, **_: x.atan2(y),
+    "1j * x": lambda x, **_: 1j * x, "x + 1j": lambda x, **_: x + 1j, "complex / 2j": lambda u, **_: u / 2j,
+    "1j - complex": lambda u, **_: 1j - u, "complex == 1j": lambda u, **_: u == 1j, "sgn, complex": lambda u, **_: u.sgn(),
+    "2 // x": lambda x, **_: 2 // x, "2 % x": lambda x, **_: 2 % x, "1 << integers": lambda i, **_: 1 << i,
+    "9 >> integers": lambda i, **_: 9 >> i, "2 ** integers": lambda i, **_: 2**i, "integers ** integers": lambda i, **_: i**i,
+    "integers ** 3": lambda i, **_: i**3, "lerp, stretched in between": lambda wide, tall, **_: wide.lerp(tall, 0.3),
     "x ** y": lambda x, y, **_: x**y, "gelu, turned": lambda a, **_: F.gelu(a), "sigmoid, spaced": lambda f, **_: f.sigmoid(),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
@@ -132,6 +137,9 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "exp, out=": lambda y, z, **_: gradlib.exp(y, out=z), "x > 0, out=": lambda y, m, **_: gradlib.gt(y, 0, out=m),
     "tensor": lambda **_: gradlib.tensor(1.0, device="cuda"), "new_ones": lambda x, **_: x.new_ones(4),
     "turned.add_": lambda a, **_: a.add_(1.0), "columns.mul_": lambda f, **_: f.mul_(2.0),
+    "x * number of the host": lambda x, one, **_: x * one, "number of the host / x": lambda x, one, **_: one / x,
+    "complex - number of the host": lambda u, one, **_: u - one, "integers + number of the host": lambda i, one, **_: i + one.long(),
+    "clamp, number of the host": lambda x, one, **_: x.clamp(one, None), "allclose, integers": lambda i, **_: gradlib.allclose(i, i),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 
@@ -239,6 +247,9 @@ def operands() -> dict[str, Any]:
         "part": x[:, ::2],
         "cube": gradlib.rand(4, 2, 4, device="cuda").requires_grad_(),
         "o": y[0, 0].clone(),
+        "one": gradlib.tensor(1.0),
+        "wide": y[:2].clone().reshape(2, 1, 8),
+        "tall": y[:3, :1].clone(),
     }
 
 

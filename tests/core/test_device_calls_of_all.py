@@ -26,7 +26,6 @@ TABLES = ("activation", "arithmetic", "compare", "complex", "elementwise", "sele
 NOT_POINTWISE = {"allclose", "dropout", "equal", "imag", "real", "where"}
 """Operations in these tables that are views, draw numbers, choose, or end in one number."""
 EXCEPTIONS: dict[str, tuple[int, str]] = {
-    "sgn-complex": (15, "an absolute value, a choice and a quotient of complex numbers"),
     "index_fill": (24, "the value is a tensor that wants a gradient: it is spread over the places"),
     "index-lists": (22, "several arrays of the host, which are read and copied, and a view"),
     "index_put-function": (25, "the same, and a view of what is written"),

@@ -17,7 +17,7 @@ skip_module_without_cuda()
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
 
 DTYPES = ("bool", "uint8", "int64", "float16", "bfloat16", "float32", "complex64")
-NUMBERS = (2, 0.5, 2**40)
+NUMBERS = (2, 0.5, 2**40, 1 - 2j)
 OPERATIONS = {
     "mul": gradlib.mul, "sub": gradlib.sub, "div": gradlib.div, "gt": gradlib.gt, "logical_and": gradlib.logical_and,
     "bitwise_or": gradlib.bitwise_or, "clamp_min": gradlib.clamp_min,
@@ -46,6 +46,47 @@ def test_operands_meet_as_on_the_cpu_each_time():
                     x, y = x.to("cuda"), y.to("cuda") if isinstance(second, str) else y
                     for _ in range(2):
                         assert found(operation, x, y) == right, (name, first, second, shape)
+
+
+@pytest.mark.slow
+@pytest.mark.nonfinite
+def test_numbers_that_come_first_and_tensors_of_the_host_without_dimensions_meet_as_on_the_cpu():
+    with np.errstate(all="ignore"):
+        for (name, operation), kind, other in itertools.product(OPERATIONS.items(), DTYPES, (*DTYPES, *NUMBERS, 1e5)):
+            x = gradlib.tensor([1, 3, 4]).to(kind)
+            y = gradlib.tensor(3).to(other) if isinstance(other, str) else other
+            for beside in [y] if isinstance(other, (str, complex)) else [y, gradlib.tensor(y)]:
+                for turned in (False, True)[: 1 if name == "clamp_min" else 2]:  # whose first operand is a tensor
+                    right, made = (found(operation, *((beside, each) if turned else (each, beside))) for each in (x, x.to("cuda")))
+                    assert made == right, (name, kind, other, turned)
+
+
+REAL = {
+    "floor_divide": lambda x, n: x * (n // x), "remainder": lambda x, n: n % x, "atan2": lambda x, n: gradlib.atan2(n, x),
+    "maximum": lambda x, n: gradlib.maximum(n, x),
+}  # fmt: skip
+ALSO_COMPLEX = {
+    "mul": lambda x, n: n * x, "sub": lambda x, n: n - x, "div": lambda x, n: n / x, "div by": lambda x, n: x / n, "pow": lambda x, n: n**x,
+    "where": lambda x, n: gradlib.where(gradlib.arange(3, device=x.device) > 0, x, n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*REAL, *ALSO_COMPLEX])
+def test_gradients_beside_numbers_are_those_of_the_cpu(name):
+    case, kinds = (REAL | ALSO_COMPLEX)[name], ("float64", "complex128") if name in ALSO_COMPLEX else ("float64",)
+    for dtype, number in itertools.product(kinds, (2.5, 3 - 2j) if name in ALSO_COMPLEX else (2.5,)):
+        given = [number, gradlib.tensor(number, dtype=dtype)] if type(number) is float or dtype == "complex128" else [number]
+        for n in given:
+            results = []
+            for device in ("cpu", "cuda"):
+                x = gradlib.tensor([0.5, 1.5, -2.5], dtype=dtype, device=device, requires_grad=True)
+                y = case(x, n)
+                (slope,) = gradlib.autograd.grad((y * y.conj()).real.sum(), x, create_graph=True)
+                (second,) = gradlib.autograd.grad((slope * slope.conj()).real.sum(), x)
+                results.append((type(y.grad_fn).__name__, y.dtype, *(host(each.detach()) for each in (y, slope, second))))
+            assert results[0][:2] == results[1][:2]
+            for right, made in zip(*(each[2:] for each in results), strict=True):
+                np.testing.assert_allclose(made, right, rtol=1e-12)
 
 
 def test_what_depends_on_a_number_or_on_the_default_dtype_is_asked_each_time():
