@@ -14,6 +14,7 @@ from typing import Any
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.pointwise import of_two
+from gradlib.backend.where import where
 
 
 def floor_divide(input: Any, other: Any) -> Array:
@@ -50,16 +51,16 @@ def float_floor_divide(input: Any, other: Any) -> Array:
     xp = cupy()
     rest = xp.fmod(input, other)
     quotient = (input - rest) / other
-    quotient = xp.where(_opposed(rest, other), quotient - 1, quotient)  # a whole number but for its rounding
+    quotient = where(_opposed(rest, other), quotient - 1, quotient)  # a whole number but for its rounding
     plain = xp.true_divide(input, other)
-    return xp.where(xp.equal(other, 0), plain, xp.where(quotient == 0, xp.copysign(0, plain), xp.rint(quotient)))
+    return where(xp.equal(other, 0), plain, where(quotient == 0, xp.copysign(0, plain), xp.rint(quotient)))
 
 
 def float_remainder(input: Any, other: Any) -> Array:
     """``remainder`` of floats, by CuPy's functions."""
     xp = cupy()
     rest = xp.fmod(input, other)
-    return xp.where(_opposed(rest, other), rest + other, rest)
+    return where(_opposed(rest, other), rest + other, rest)
 
 
 _FLOATS = {"floor_divide": float_floor_divide, "remainder": float_remainder}

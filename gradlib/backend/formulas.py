@@ -30,7 +30,7 @@ FORMULAS = {
     "add_scaled": ("x y c", "x + y * c"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
-    "clamp": ("x y w", "isnan(x) ? x : min(max(x, y), w)"),
+    "clamp": ("x y w", "isnan(x) ? x : isnan(y) ? y : isnan(w) ? w : min(max(x, y), w)"),
     "cross_entropy_with_logits": ("x y", "(1 - y) * x + (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
     "elu": ("x a", "x >= 0 ? x : a * expm1(x)"),
     "erf": ("x", "erf(x)"),

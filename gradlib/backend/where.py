@@ -27,8 +27,9 @@ def where_function() -> Callable[..., Array]:
 
     def theirs(mask: Any, x: Any, y: Any) -> Array:
         made = library.where(mask, x, y)
-        halves = [each.dtype for each in (x, y) if type(each) is ndarray and each.dtype.char in HEADERS]
-        return made.astype(halves[0]) if halves and made.dtype.char == "f" and halves[0] == halves[-1] else made
+        dtypes = {each.dtype for each in (x, y) if hasattr(each, "dtype")}
+        common = dtypes.pop() if len(dtypes) == 1 else made.dtype
+        return made.astype(common) if common.char in HEADERS and made.dtype.char == "f" else made
 
     def run(mask: Any, x: Any, y: Any) -> Array:
         dtype = getattr(x if type(x) is ndarray else y, "dtype", None)

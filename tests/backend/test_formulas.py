@@ -163,6 +163,20 @@ def test_clamped_elements_are_those_of_the_two_functions(dtype):
             assert np.array_equal(np.signbit(made.get()), np.signbit(expected))
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_element_whose_bound_is_nan_becomes_nan(dtype):
+    given = [1.0, 1.0, np.nan, 5.0], [np.nan, 0.0, 0.0, 6.0], [2.0, np.nan, 2.0, 2.0]
+    x, low, high = (cupy.asarray(np.array(each), dtype) for each in given)
+    expected = [np.nan, np.nan, np.nan, 2.0]
+    made = [formula("clamp")(x, low, high), gradlib.as_tensor(x.copy()).clamp_(low, high)._array]
+    made += [gradlib.clamp(gradlib.as_tensor(x), low, gradlib.as_tensor(high))._array]
+    for each in made:
+        np.testing.assert_array_equal(each.astype("float32").get(), expected)
+    whole = gradlib.ones(2, dtype="int32", device="cuda")
+    assert np.isnan([whole.clamp(np.nan, 2).tolist(), whole.clamp(0, np.nan).tolist()]).all()
+
+
 def test_an_array_bound_that_shares_memory_is_read_before_it_is_written():
     x = gradlib.as_tensor(cupy.arange(6.0) - 2)
     assert x.clamp_(x[:1].clone(), x[:1]).tolist() == [-2.0] * 6

@@ -38,11 +38,6 @@ def watched(name: str, seen: list[str]) -> Any:
     return run
 
 
-def rounded_remainder(x: Any, y: Any) -> Any:
-    """In the operands' dtype: of bfloat16 CuPy makes float32."""
-    return float_remainder(x, y).astype(x.dtype if hasattr(x, "dtype") else y.dtype)
-
-
 def rounded_floor_divide(x: Any, y: Any) -> Any:
     """Of half types in float32, numbers rounded to the half type, as the kernels compute."""
     dtype = x.dtype if hasattr(x, "dtype") else y.dtype
@@ -95,7 +90,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
             if name == "floor_divide":  # CuPy's own rounds the quotient before
                 theirs = rounded_floor_divide
             if name == "remainder":  # CuPy's own divides, and rounds
-                theirs = rounded_remainder
+                theirs = float_remainder
             for given in ((x, y), *numbers, *broadcast):
                 assert same_bits(function(*given), theirs(*in_full(given, dtype))), (name, given)
         monkeypatch.setattr(where, "where_function", cache(where.where_function.__wrapped__))
@@ -195,6 +190,15 @@ def test_numbers_from_linspace_are_those_of_the_host(dtype, steps):
     for ends in ((0, 1), (-1.5, 40.25), (3, -3)):
         host, device = (gradlib.linspace(*ends, steps, dtype=dtype, device=each) for each in ("cpu", "cuda"))
         assert host.tolist() == device.tolist()
+
+
+def test_what_cupy_computes_of_bfloat16_stays_bfloat16():
+    dtype = as_dtype("bfloat16")
+    for shape in ((0,), (2, 3)):  # transposed, as no kernel takes it
+        x, number = cupy.ones(shape, dtype).T, dtype.type(0.5)
+        made = [where.where(x > 0, number, number), where.where(x > 0, x, number), where.where(x > 0, number, x)]
+        made += [function(*given) for function in (float_floor_divide, float_remainder) for given in ((x, number), (number, x), (x, x))]
+        assert [each.dtype for each in made] == [dtype] * len(made)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
