@@ -108,7 +108,7 @@ def _operation(
         promote: how dtypes are promoted, as for ``@op``.
         device: ``run`` of CuPy arrays while nothing observes it, as for ``@op``.
     """
-    called = {name: f"a{i}" for i, name in enumerate(names)} | {name: name for name in (*more, "out")}
+    called = {name: f"{name}_" for name in names} | {name: name for name in (*more, "out")}  # C's names are others than Python's
     head = ", ".join([*(called[name] for name in names), *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
     passed = ", ".join(called[name] for name in (*names, *more))
     value = eval(f"lambda xp, {head}: run(xp, {passed})", {"run": run})

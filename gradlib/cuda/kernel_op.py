@@ -192,6 +192,8 @@ class Implementation:
                 f"{spec.name}: no thread runs for these sizes, so nothing writes {', '.join(empty)}; name it in zeroed=, or say threads="
             )
         ready = {name: x if x.flags.c_contiguous else xp.ascontiguousarray(x) for name, x in arrays.items()} | made
+        if spec.knows_dimensions:
+            ready = {name: spec.joined(name, x) for name, x in ready.items()}
         known = {**plan.sizes, **given.numbers}
         args = tuple(ready[p.name] if p.pointer else known[p.name] for p in spec.declared.declared)
         launch(Call(spec.source, spec.kernel, plan.options, plan.grid, plan.block, args, plan.shared))

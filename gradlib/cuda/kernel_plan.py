@@ -70,6 +70,7 @@ class KernelSpec:
         zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
         updated: outputs that begin as a copy of an input, and its name; an input that the kernel has not stands in the output's place.
         shapes_later: what the user declared of parameters that only the adjoint has.
+        knows_dimensions: whether the kernel is one of cupyx.jit, which is given arrays and not addresses.
         known: names of sizes that a call is given (`CallInfo.sizes`), and no input's shape tells.
     """
 
@@ -92,6 +93,7 @@ class KernelSpec:
         declared = self.declared = declaration(self.source, self.kernel)
         self.kinds = {p.name: p for p in declared.declared}
         self.outputs = tuple(p.name for p in declared.declared if p.pointer and p.written)
+        self.knows_dimensions = type(self.source.made).__module__.startswith("cupyx.jit")
         self._check_updated()
         before = {result: name for result, name in self.updated.items() if name not in self.kinds}
         self.kinds |= {name: replace(self.kinds[result], name=name, written=False) for result, name in before.items()}
@@ -250,6 +252,11 @@ class KernelSpec:
             from_ = f"a copy of {self.updated[name]} of shape {begins}"
             raise ValueError(f"{self.name}: {name} begins as {from_}, but has shape {shape}{advice}")
         return shape, dtype_of(types.get(ctype, ctype))
+
+    def joined(self, name: str, array: Any) -> Any:
+        """An array as a kernel indexes it that knows of its dimensions: those under a starred name are one, as their size is one number."""
+        told = self.shapes.get(name) or self.shapes.get(self.inputs[0] if name in self.outputs else name)
+        return array if told is None else array.reshape(told.joined(array.shape))
 
     def _amounts(self, what: str, known: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(formula(known) for formula in self._launch[what])

@@ -115,6 +115,13 @@ class Shape:
             sizes[self.star : self.star + extra] = [inner]
         return zip(self.parts, self.formulas, sizes, strict=True)
 
+    def joined(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """An array's shape, which fits, with the dimensions under the starred name as one."""
+        if self.star is None:
+            return shape
+        end = self.star + len(shape) - len(self.parts) + 1
+        return (*shape[: self.star], math.prod(shape[self.star : end]), *shape[end:])
+
     def _agree(self, where: str, shape: tuple[int, ...], known: Sizes, name: str, size: int) -> None:
         if known.setdefault(name, size) != size:
             what = re.sub(r"^(\*\w+)(?::(\d+))?$", lambda m: f"size {m[2]} of {m[1]}" if m[2] else f"the rank of {m[1]}", name)

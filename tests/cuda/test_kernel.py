@@ -782,6 +782,17 @@ def test_kernels_of_cupyx_jit_are_taken_as_they_are():
         kernel(thrice)
     given = kernel(thrice, parameters="const float* x, float* y, int n", shapes={"x": "*n"}, adjoint=lambda grad_y: 3 * grad_y)
     assert given(gradlib.arange(3.0, device="cuda")).tolist() == [0, 3, 6]
+    assert given(gradlib.ones(2, 2, device="cuda")).tolist() == [[3, 3], [3, 3]]  # the kernel is given the four as one dimension
+
+    @jit.rawkernel()
+    def rows(x, y, B, D):
+        i = jit.blockIdx.x * jit.blockDim.x + jit.threadIdx.x
+        if i < B:
+            y[i] = x[i, 0] - x[i, D - 1]
+
+    shapes = {"x": "*B, D", "y": "*B"}
+    given = kernel(rows, parameters="const float* x, float* y, int B, int D", shapes=shapes)
+    assert given(gradlib.arange(8.0, device="cuda").view(2, 2, 2)).tolist() == [[-1, -1], [-1, -1]]
 
 
 def test_a_file_and_its_headers(device, tmp_path):
