@@ -13,6 +13,7 @@ from typing import Any
 from gradlib.backend.capture import capturing, under_way
 from gradlib.backend.dtype import get_default_dtype
 from gradlib.backend.random import positions_on
+from gradlib.backend.thread import carried
 from gradlib.core.grad_mode import inference_mode, no_grad
 from gradlib.core.modes import thread_state
 from gradlib.core.tensor import Tensor
@@ -28,7 +29,7 @@ class _Warming(threading.local):
     up = False  # whether this thread captures a graphed function, or runs it before: what it calls runs as a part of it
 
 
-_warming = _Warming()
+_warming = carried(_Warming())
 
 
 class Graphed:

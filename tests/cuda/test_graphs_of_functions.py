@@ -12,6 +12,7 @@ import pytest
 import gradlib
 from gradlib import cuda
 from gradlib.autograd import forward_ad
+from gradlib.backend.thread import on_fresh_stack
 from gradlib.nn import functional as F
 from gradlib.utils.checkpoint import checkpoint
 from tests.device import HAS_GPU, skip_module_without_cuda, two_devices
@@ -150,6 +151,14 @@ def test_results_that_are_constants_stay_so() -> None:
             assert gradlib.equal(made[name], expected[name])
             assert made[name].requires_grad == expected[name].requires_grad
         assert gradlib.equal(*(gradlib.autograd.grad(each["loss"], x)[0] for each in (made, expected)))
+
+
+def test_what_a_graphed_function_calls_on_a_deeper_stack_is_a_part_of_it() -> None:
+    inner = cuda.graphed(lambda x: x**3)
+    outer = cuda.graphed(lambda x: on_fresh_stack(lambda: inner(x)) + 1)
+    x = drawn(3)
+    assert gradlib.equal(outer(x), x**3 + 1)
+    assert not inner._graphs
 
 
 def test_graphed_runs_as_it_is_under_transforms() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import gradlib
 import gradlib.numpy as np
+from gradlib.backend.thread import on_fresh_stack
 from gradlib.interop import hips
 from tests.device import cupy
 from tests.values import host
@@ -22,6 +23,10 @@ def library(device):
 
 def same(found, expected):
     onp.testing.assert_allclose(host(found), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_nest_goes_on_where_a_deeper_stack_is_needed():
+    assert hips.grad(lambda x: on_fresh_stack(lambda: hips.grad(lambda y: y * y * x)(3.0)))(2.0) == 6
 
 
 def test_gradients_of_four_orders():

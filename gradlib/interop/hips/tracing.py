@@ -18,6 +18,7 @@ import numpy as np
 from gradlib.autograd.gradient import grad
 from gradlib.backend.array import is_array, is_cupy, namespace
 from gradlib.backend.dtype import is_differentiable
+from gradlib.backend.thread import carried
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import set_grad_enabled
 from gradlib.core.modes import thread_state
@@ -35,7 +36,7 @@ class _State(threading.local):
     depth = 0  # how many functions are being differentiated around this place
 
 
-_state = _State()
+_state = carried(_State())
 
 
 @contextmanager
