@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 from pathlib import Path
 from types import TracebackType
 
 _HERE = str(Path(__file__).resolve().parent.parent)
 _CAPTURING = str(Path(__file__).resolve().parent / "graph")  # the files that capture and call
+_LIBRARIES = tuple(sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib"))
 _WRITTEN = "gradlib, written for "
 _NOT_NAMES = ("call", "wrapper", "__call__", "__enter__", "__exit__", "apply")
 
@@ -78,8 +80,12 @@ class CaptureRefused(RuntimeError):
 
 
 def operation_of(error: BaseException) -> str:
-    """The operation of gradlib in which an error was raised: the one that was called, and the one within it if that is another."""
+    """The operation of gradlib in which an error was raised: the one that was called, and the one within it if that is another.
+
+    Within it is also what a function of the user's calls that gradlib runs, as the backward of a Function.
+    """
     called = inner = None
+    is_users = True
     step: TracebackType | None = error.__traceback__
     while step is not None:
         code = step.tb_frame.f_code
@@ -89,10 +95,13 @@ def operation_of(error: BaseException) -> str:
             name = code.co_name.removesuffix("_op")
             if written and name.startswith("run"):  # of a node: the operation stands in the name of the file
                 name = f"the backward of {code.co_filename.removeprefix(_WRITTEN).partition(',')[0].removesuffix('_op')}"
-            if called is None and name not in _NOT_NAMES and (not name.startswith("_") or name.endswith("__")):
-                called = name
+            if is_users and name not in _NOT_NAMES and (not name.startswith("_") or name.endswith("__")):
+                called, inner = (name, None) if called is None else (called, name)
+                is_users = False
             if written:
                 inner = name
+        elif called is not None and not code.co_filename.startswith(_LIBRARIES) and not code.co_filename.endswith(".pyx"):
+            is_users = True
         step = step.tb_next
     if called is None:
         return inner or "what was called"

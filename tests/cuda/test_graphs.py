@@ -176,6 +176,14 @@ class Untraceable(gradlib.autograd.Function):
         return x * 2
 
 
+class AsksInBackward(Untraceable):
+    is_traceable = True
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * g.sum().item()
+
+
 class Plain(gradlib.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -197,6 +205,7 @@ HOST = gradlib.ones(3)
             lambda x: gradlib.linalg.det(x[:0, :0].requires_grad_()).backward(),
             r"^backward \(in it the backward of det\) cannot be captured.*values on the host",
         ),
+        (lambda x: AsksInBackward.apply(x.requires_grad_()).sum().backward(), r"^backward \(in it item\) cannot be captured"),
         (lambda x: HOST.to("cuda"), "^to .*cannot be captured in a CUDA graph: it copies values of the host to the device"),
         (lambda x: gradlib.tensor([1.0, 2.0], device="cuda"), "^tensor cannot be captured.*make the tensor before the capture"),
         (lambda x: gradlib.linalg.qr(x.repeat(30, 30)), "^qr cannot be captured.*CuPy refuses cuSOLVER while a stream captures .cupy iss"),
