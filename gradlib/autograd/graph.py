@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gradlib.autograd.function_node import BackwardCFunction
-from gradlib.backend.array import copy, move
+from gradlib.backend.array import move
+from gradlib.backend.copying import copy
 from gradlib.backend.pinned import from_pinned, pinned_copy
 from gradlib.core import node as core
 from gradlib.core.edge import GradientEdge, get_gradient_edge

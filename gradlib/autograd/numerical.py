@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.autograd import forward_ad
-from gradlib.backend.array import Array, copy, move, namespace, on_device_of, zeros_like
+from gradlib.backend.array import Array, move, namespace, on_device_of, zeros_like
+from gradlib.backend.copying import copy
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.tensor import Tensor, wrap
 

@@ -110,7 +110,7 @@ def move(array: Array, index: int | None) -> Array:
     if not on_host:
         return _between(library, array, index)
     with library.cuda.Device(index):
-        if array.ndim == 0 and _is_signed_zero(array):
+        if array.ndim == 0 and is_signed_zero(array):
             return library.asarray(array.reshape(1)).reshape(())
         return library.asarray(array)
 
@@ -195,85 +195,9 @@ SMALL = 2048
 """The most elements for which a call costs more than what it computes: there NumPy's shorter ways are worth a question."""
 
 
-def copy(array: Array) -> Array:
-    """A fresh array of the same values and the same memory order; in row-major order where what is expanded has none to keep."""
-    order: Any = "C" if 0 in array.strides else "K"
-    if type(array) is np.ndarray:
-        return array.copy(order)
-    with on_device_of(array):  # CuPy copies to the current one
-        if isinstance(array, (np.ndarray, np.generic)) or not array._c_contiguous:
-            return namespace(array).array(array, order=order, copy=True)
-        return row_major_copy(array)
-
-
-def row_major_copy(array: Array) -> Array:
-    """A fresh array of the same values in row-major order; a CuPy array lies on the current device."""
-    if isinstance(array, np.generic):  # as a rule gives of no dimensions
-        return np.array(array)
-    if type(array) is np.ndarray or not array._c_contiguous:
-        return array.copy("C")
-    made = type(array)(array.shape, array.dtype)
-    if array.size:
-        made.data.copy_from_device_async(array.data, array.nbytes)
-    return made
-
-
-def moved(target: Array, values: Any) -> bool:
-    """Write an array's values into another of its shape and dtype on the current device, by one copy of memory.
-
-    Returns: whether that was done, or nothing was to do: they are the same elements. It is not where one has gaps, or they overlap.
-    """
-    if type(values) is not type(target) or values.dtype is not target.dtype or values.shape != target.shape:
-        return False
-    if values.data.device_id != target.data.device_id:
-        return False
-    distance, length = abs(values.data.ptr - target.data.ptr), target.nbytes
-    if not (values._c_contiguous and target._c_contiguous):
-        return not distance and values.strides == target.strides
-    if distance and length:
-        if distance < length:
-            return False
-        target.data.copy_from_device_async(values.data, length)
-    return True
-
-
-def assign(target: Array, key: Any, values: Any) -> None:
-    """``target[key] = values`` for a tuple or Ellipsis as key, right also where the values or index arrays lie in the memory written.
-
-    NumPy sees to that itself, but for index arrays, which before 2.3 it reads while it writes. CuPy does not: where layouts agree it
-    queues one copy of memory, whose two ends may not overlap (in ``u[:-1] = u[1:]``), and through index arrays it writes while it reads.
-    """
-    if not isinstance(target, np.ndarray):
-        whole = key is ... or not key
-        if whole and moved(target, values):
-            return
-        values = apart(values, target)
-        if not whole:
-            key = tuple([apart(part, target) if type(part) is type(target) else part for part in key])
-        if type(values) is not type(target) and _is_signed_zero(values):
-            values = cupy().asarray(np.full(1, values, target.dtype))
-    elif key is not ...:
-        for part in key:
-            if type(part) is np.ndarray and np.may_share_memory(part, target):
-                key = tuple(each.copy() if type(each) is np.ndarray else each for each in key)
-                break
-    target[key] = values
-
-
-def _is_signed_zero(value: Any) -> bool:
+def is_signed_zero(value: Any) -> bool:
     """Whether a number of the host is -0.0, which CuPy takes for 0.0 where it fills: it clears the memory."""
     return not is_cupy(value) and getattr(value, "ndim", 0) == 0 and not value and any(np.asarray(value).tobytes())
-
-
-def apart(values: Any, target: Array) -> Any:
-    """The source of a write to a CuPy array: a copy where the two may overlap."""
-    overlap = isinstance(values, type(target)) and sys.modules["cupy"].may_share_memory(values, target)
-    return values.copy() if overlap else values
-
-
-def row_major(array: Array) -> Array:
-    """The array, copied where its elements lie in another than row-major order: torch's results of all but pointwise operations do not."""
-    return array if array.ndim < 2 or array.flags.c_contiguous else namespace(array).ascontiguousarray(array)
 
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype, index: int | None) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy
+from gradlib.backend.array import Array
 
 WIDTH = 4
 """The most elements of such a row; of columns side by side memory is read once for each."""
@@ -55,13 +55,6 @@ def write(target: Array, source: Array) -> None:
                 into[:, place] = given[:, place]
             return
     target[...] = source
-
-
-def copied(array: Array) -> Array:
-    """``gradlib.backend.array.copy``."""
-    if type(array) is not np.ndarray or not has_columns(array) or array.flags.c_contiguous or abs(array.strides[-1]) != array.itemsize:
-        return copy(array)
-    return row_major_copied(array)
 
 
 def row_major_copied(array: Array) -> Array:

@@ -1,19 +1,21 @@
-"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, one number everywhere, casts.
+"""Elements copied: into new memory, over those of another array, several arrays into one, one number everywhere, into another dtype.
 
-All but casts move words of the elements' size, whatever these mean. As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
+Small copies on CuPy arrays are kernels of gradlib's own. All but casts move words of the elements' size, whatever these mean. As in
+`gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, cupy, moved
-from gradlib.backend.columns import has_columns, joined
+from gradlib.backend.array import Array, cupy, is_signed_zero, on_current_device
+from gradlib.backend.columns import has_columns, joined, row_major_copied
 from gradlib.backend.kernel_text import CTYPES, ENTERED, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.vectorised.half import cast_half
@@ -32,10 +34,12 @@ def source(itemsize: int) -> str:
     ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     ``fill``: one word everywhere.
     ``place``: each element of an array, or where x is null a number, to its place in another, along up to three dimensions of any steps.
+    ``roll``: each element along each of three dimensions so far on, or from the end back to the beginning.
     """
     pointers = ", ".join(f"const W* p{part}" for part in range(PARTS))
     ends = ", ".join(f"unsigned e{part}" for part in range(PARTS))
     others = "".join(f"    else if (r < e{k}) z[i] = p{k}[o * (e{k} - e{k - 1}) + r - e{k - 1}];\n" for k in range(1, PARTS))
+    shifts = "unsigned by_outer, unsigned by_middle, unsigned by_inner"
     steps = ", ".join(f"long long {each}_{along}" for each in "xz" for along in ("outer", "middle", "inner"))
     return f"""typedef {WORDS[itemsize]} W;
 extern "C" __global__ void gradlib_join({pointers}, {ends}, W* z, unsigned row, unsigned n) {{
@@ -49,12 +53,121 @@ extern "C" __global__ void gradlib_place(W number, const W* x, W* z, unsigned mi
 {ENTERED}    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;
     z[o * z_outer + m * z_middle + k * z_inner] = x ? x[o * x_outer + m * x_middle + k * x_inner] : number;
 }}
+extern "C" __global__ void gradlib_roll(const W* x, W* z, unsigned outer, unsigned middle, unsigned inner, {shifts}, unsigned n) {{
+{ENTERED}    const unsigned k = i % inner, m = i / inner % middle, o = i / inner / middle;
+    const unsigned from = k + (k < by_inner ? inner : 0) - by_inner, row = m + (m < by_middle ? middle : 0) - by_middle;
+    z[i] = x[((o + (o < by_outer ? outer : 0) - by_outer) * middle + row) * inner + from];
+}}
 """
 
 
 @cache
 def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
     return Kernel(formats, kernel_of(source, itemsize, name=name))
+
+
+# ---- into new memory ------------------------------------------------------------------------------------------------------------
+
+
+def copy(array: Array) -> Array:
+    """A fresh array of the same values and the same memory order; in row-major order where what is expanded has none to keep."""
+    if type(array) is np.ndarray:
+        return array.copy("C" if 0 in array.strides else "K")
+    if isinstance(array, (np.ndarray, np.generic)):
+        return np.array(array, order="C" if 0 in array.strides else "K")
+    if on_current_device(array):
+        return copy_on_device(array)
+    with array.device:  # CuPy copies to the current one
+        return copy_on_device(array)
+
+
+def copy_on_device(array: Array) -> Array:
+    """``copy``, of a CuPy array on the current device."""
+    return row_major_copy(array) if array._c_contiguous or _in_rows(array.strides) else array.copy("K")
+
+
+@lru_cache(4096)
+def _in_rows(strides: tuple[int, ...]) -> bool:
+    """Whether elements lie in row-major order, if backwards along some dimensions and with gaps; or in none, being expanded."""
+    steps = list(map(abs, strides))
+    return 0 in steps or steps == sorted(steps, reverse=True)
+
+
+def row_major_copy(array: Array) -> Array:
+    """A fresh array of the same values in row-major order; a CuPy array lies on the current device."""
+    if isinstance(array, np.generic):  # as a rule gives of no dimensions
+        return np.array(array)
+    if isinstance(array, np.ndarray):
+        return array.copy("C")
+    made = type(array)(array.shape, array.dtype)
+    if not array._c_contiguous:
+        return made if _placed(made, 0, array.data.ptr, array.shape, array.strides) else array.copy("C")
+    if array.size:
+        made.data.copy_from_device_async(array.data, array.nbytes)
+    return made
+
+
+def row_major(array: Array) -> Array:
+    """The array, copied where its elements lie in another than row-major order: torch's results of all but pointwise operations do not."""
+    return array if array.ndim < 2 or array.flags.c_contiguous else row_major_copy(array)
+
+
+def copied(array: Array) -> Array:
+    """``copy``; of a NumPy array with short rows in gaps, column by column."""
+    if type(array) is not np.ndarray or not has_columns(array) or array.flags.c_contiguous or abs(array.strides[-1]) != array.itemsize:
+        return copy(array)
+    return row_major_copied(array)
+
+
+# ---- over what stands there -----------------------------------------------------------------------------------------------------
+
+
+def moved(target: Array, values: Any) -> bool:
+    """Write an array's values into another of its shape and dtype on the current device, by one copy of memory.
+
+    Returns: whether that was done, or nothing was to do: they are the same elements. It is not where one has gaps, or they overlap.
+    """
+    if type(values) is not type(target) or values.dtype is not target.dtype or values.shape != target.shape:
+        return False
+    if values.data.device_id != target.data.device_id:
+        return False
+    distance, length = abs(values.data.ptr - target.data.ptr), target.nbytes
+    if not (values._c_contiguous and target._c_contiguous):
+        return not distance and values.strides == target.strides
+    if distance and length:
+        if distance < length:
+            return False
+        target.data.copy_from_device_async(values.data, length)
+    return True
+
+
+def assign(target: Array, key: Any, values: Any) -> None:
+    """``target[key] = values`` for a tuple or Ellipsis as key, right also where the values or index arrays lie in the memory written.
+
+    NumPy sees to that itself, but for index arrays, which before 2.3 it reads while it writes. CuPy does not: where layouts agree it
+    queues one copy of memory, whose two ends may not overlap (in ``u[:-1] = u[1:]``), and through index arrays it writes while it reads.
+    """
+    if not isinstance(target, np.ndarray):
+        whole = key is ... or not key
+        if whole and (moved(target, values) or placed(target, values)):
+            return
+        values = apart(values, target)
+        if not whole:
+            key = tuple([apart(part, target) if type(part) is type(target) else part for part in key])
+        if type(values) is not type(target) and is_signed_zero(values):
+            values = cupy().asarray(np.full(1, values, target.dtype))
+    elif key is not ...:
+        for part in key:
+            if type(part) is np.ndarray and np.may_share_memory(part, target):
+                key = tuple(each.copy() if type(each) is np.ndarray else each for each in key)
+                break
+    target[key] = values
+
+
+def apart(values: Any, target: Array) -> Any:
+    """The source of a write to a CuPy array: a copy where the two may overlap."""
+    overlap = isinstance(values, type(target)) and sys.modules["cupy"].may_share_memory(values, target)
+    return values.copy() if overlap else values
 
 
 LETTERS = {**{char: char for char in "?bBhHiIfde"}, "l": "q", "L": "Q", "E": "H", "F": "Q"}
@@ -149,6 +262,44 @@ def _steps(
         return None
     sizes, x_steps, z_steps = zip(*[(1, 0, 0)] * (3 - len(read)), *read, strict=True)
     return *sizes[1:], *x_steps, *z_steps, n
+
+
+def rolled(array: Array, shifts: Sequence[int], dims: Sequence[int]) -> Array | None:
+    """``xp.roll`` of a CuPy array of the current device in row-major order; None where the kernel does not serve it.
+
+    Args:
+        dims: counted from the first dimension, as many as shifts.
+    """
+    dtype = array.dtype
+    turns = _turns(array.shape, shifts, dims) if dtype.itemsize in WORDS else None
+    if turns is None:
+        return None
+    made, data = type(array)(array.shape, dtype), array.data
+    run = _kernel("roll", dtype.itemsize, "PPIIIIIII").run
+    return made if run(data.device_id, turns[-1], THREADS, data.ptr, made.data.ptr, *turns) else None
+
+
+@lru_cache(4096)
+def _turns(shape: tuple[int, ...], shifts: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The three sizes, the shifts along them, and the number of elements that the kernel ``roll`` takes.
+
+    Returns: None for none or too many elements, and for shifts along more than three dimensions when those that can be are read as one.
+    """
+    n, by = math.prod(shape), [0] * len(shape)
+    if not 0 < n <= MOST:
+        return None
+    for shift, dim in zip(shifts, dims, strict=True):
+        by[dim] = (by[dim] + shift) % shape[dim]
+    read: list[tuple[int, int]] = []
+    for size, shift in zip(shape, by, strict=True):
+        if read and not shift:  # whole runs of it move along with the dimension before
+            read[-1] = read[-1][0] * size, read[-1][1] * size
+        else:
+            read.append((size, shift))
+    if len(read) > 3:
+        return None
+    sizes, turns = zip(*[(1, 0)] * (3 - len(read)), *read, strict=True)
+    return *sizes, *turns, n
 
 
 def packed(number: Any, dtype: np.dtype) -> Any:

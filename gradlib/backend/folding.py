@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from gradlib.backend.array import Array, row_major_copy
+from gradlib.backend.array import Array
+from gradlib.backend.copying import row_major_copy
 from gradlib.backend.kernel_text import CTYPES, ENTERED, EXACT, HEADERS, MOST, THREADS
 from gradlib.backend.launching import kernels
 from gradlib.backend.placing import ADDED, PLACES, WRAPPED, named_of, put, spread_of

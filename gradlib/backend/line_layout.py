@@ -12,7 +12,8 @@ from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any
 
-from gradlib.backend.array import Array, fills, row_major_copy
+from gradlib.backend.array import Array, fills
+from gradlib.backend.copying import row_major_copy
 from gradlib.backend.kernel_text import ALL_CTYPES, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 1024

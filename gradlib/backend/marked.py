@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.backend.array import Array, row_major_copy
-from gradlib.backend.copying import WORDS
+from gradlib.backend.array import Array
+from gradlib.backend.copying import WORDS, row_major_copy
 from gradlib.backend.kernel_text import spans_of
 from gradlib.backend.launching import kernels
 from gradlib.backend.placing import WRAPPED

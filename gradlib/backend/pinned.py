@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, cupy, is_cupy, move
+from gradlib.backend.array import Array, cupy, is_cupy, move
 from gradlib.backend.capture import capturing
+from gradlib.backend.copying import copy
 
 _under_way: deque[tuple[Any, Any]] = deque()  # what devices may still use: an event behind the work, and what must not go before it
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy, row_major_copy
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.copying import row_major_copy
 from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, INFINITE, THREADS, WARP_SUM
 from gradlib.backend.launching import kernels
 from gradlib.backend.line_layout import EACH, of_lines, plan, plan_of

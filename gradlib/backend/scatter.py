@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import folding
-from gradlib.backend.array import Array, apart, assign, cupy, namespace
+from gradlib.backend.array import Array, cupy, namespace
 from gradlib.backend.columns import LEAST
+from gradlib.backend.copying import apart, assign
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
 from gradlib.backend.flat_index import FEW, WHOLE, along, along_grid, flat_index, put_along_axis, region, vector_along
 from gradlib.backend.placing import put, put_along

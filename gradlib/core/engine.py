@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, device_array, device_index, is_cupy, on_device_of
-from gradlib.backend.copying import converted
+from gradlib.backend.array import Array, device_array, device_index, is_cupy, on_device_of
+from gradlib.backend.copying import converted, copy
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
 from gradlib.backend.reducing import summed

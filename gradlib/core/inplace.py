@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, copy, cupy, device_index, moved, namespace, on_current_device, on_device_of, row_major_copy
-from gradlib.backend.copying import fill, placed
+from gradlib.backend.array import Array, cupy, device_index, namespace, on_current_device, on_device_of
+from gradlib.backend.copying import assign, copy, fill, moved, placed, row_major_copy
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import into
 from gradlib.backend.pointwise_text import ONE, TWO
@@ -505,7 +505,7 @@ class CopySlices(Node):
         if self.order is None:
             return row_major_copy(g)
         made = namespace(g).empty([g.shape[axis] for axis in self.order], g.dtype).transpose(np.argsort(self.order))
-        made[...] = g
+        assign(made, ..., g)
         return made
 
     def run(self, g: Array) -> tuple[Array | None, Array | None]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from gradlib.backend import array as arrays, dlpack, dtype as dtypes, limits
 from gradlib.backend.array import Array
+from gradlib.backend.copying import copy as array_copy
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
 from gradlib.backend.thread import call_users, kept_at_fork
@@ -164,7 +165,7 @@ class AccumulateGrad(Node):
                 return xp.array(g, dtype=self.dtype, order="C", copy=True)
             result = xp.empty_like(self.array, order="K")
             result[...] = g
-            return arrays.copy(result) if result.strides != self.array.strides else result
+            return array_copy(result) if result.strides != self.array.strides else result
 
 
 class Tensor(Methods):
@@ -725,10 +726,10 @@ class Tensor(Methods):
         """A leaf in a copy of its storage, of which ``memo`` has one for all tensors of that storage: views and aliases stay such."""
         array, storage = self._array, self._storage()
         if not arrays.is_dense(storage):  # a user's array with gaps, whose copy has none
-            return _of_class(type(self), arrays.copy(array))
+            return _of_class(type(self), array_copy(array))
         key = (Tensor, id(storage))
         if key not in memo:
-            memo[key] = wrap(arrays.copy(storage)), storage  # the storage too, so that its id stays its own
+            memo[key] = wrap(array_copy(storage)), storage  # the storage too, so that its id stays its own
         whole, _ = memo[key]
         if storage is array:
             result = _of_class(type(self), whole._array)

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, is_cupy, moved, on_current_device, on_device_of
+from gradlib.backend.array import Array, is_cupy, on_current_device, on_device_of
+from gradlib.backend.copying import assign, moved
 from gradlib.backend.pointwise import into
 from gradlib.backend.several import writer
 from gradlib.core.modes import global_state, thread_state, writing

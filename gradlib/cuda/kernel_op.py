@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import is_array, row_major_copy
+from gradlib.backend.array import is_array
+from gradlib.backend.copying import row_major_copy
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named

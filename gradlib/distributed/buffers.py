@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from gradlib.backend.array import Array, assign, namespace
+from gradlib.backend.array import Array, namespace
+from gradlib.backend.copying import assign
 from gradlib.core.tensor import Tensor
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, is_cupy, on_device_of
+from gradlib.backend.array import Array, is_cupy, on_device_of
+from gradlib.backend.copying import assign
 from gradlib.core.modes import refuse_in_transform, writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_write

@@ -15,7 +15,8 @@ import numpy as np
 
 from gradlib.autograd.function import Function
 from gradlib.autograd.gradient import grad
-from gradlib.backend.array import copy, is_dense, is_writeable
+from gradlib.backend.array import is_dense, is_writeable
+from gradlib.backend.copying import copy
 from gradlib.backend.dtype import is_differentiable
 from gradlib.backend.loading import needed_by
 from gradlib.core.grad_mode import no_grad, set_grad_enabled

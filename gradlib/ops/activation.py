@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import device_index, namespace, on_device_of, row_major
+from gradlib.backend.array import device_index, namespace, on_device_of
+from gradlib.backend.copying import row_major
 from gradlib.backend.mask import chosen, extreme, stepped
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state

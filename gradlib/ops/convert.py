@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, copy as array_copy, device_index, move
-from gradlib.backend.copying import cast
+from gradlib.backend.array import Namespace, device_index, move
+from gradlib.backend.copying import cast, copy as array_copy
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.backend.pinned import pinned_copy

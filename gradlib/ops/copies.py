@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, broadcast_to, copy as array_copy, device_index, is_array, move, on_one_device, row_major_copy
-from gradlib.backend.columns import copied, has_columns, row_major_copied
-from gradlib.backend.copying import fill as fill_with, filled, written
+from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move, on_one_device
+from gradlib.backend.columns import has_columns, row_major_copied
+from gradlib.backend.copying import copied, copy as array_copy, copy_on_device, fill as fill_with, filled, row_major_copy, written
 from gradlib.backend.limits import check_format
 from gradlib.core.device_rules import of_any_layout
 from gradlib.core.op import op, publish
@@ -24,7 +24,7 @@ __all__ = ["clone", "fill", "zero_"]
 def _clone_on_device(input: Any, memory_format: Any) -> Any:
     if memory_format is not None:
         return None
-    return row_major_copy(input) if input._c_contiguous else input.copy("C" if 0 in input.strides else "K")
+    return row_major_copy(input) if input._c_contiguous else copy_on_device(input)
 
 
 @op("linear", complex="explicit", input=lambda g: g, kernels={"out": _clone_on_device})
@@ -49,7 +49,9 @@ def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
 @op("linear", complex="explicit", input=lambda g: g)
 def contiguous_op(xp: Namespace, input: Any) -> Any:
     """The elements in row-major memory."""
-    return xp.ascontiguousarray(input) if xp is not np or not has_columns(input) else row_major_copied(input)
+    if xp is not np:
+        return input if input._c_contiguous else row_major_copy(input)
+    return row_major_copied(input) if has_columns(input) else xp.ascontiguousarray(input)
 
 
 def contiguous(input: Any, memory_format: Any = None) -> Any:

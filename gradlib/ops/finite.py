@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import all_finite, copy
+from gradlib.backend.array import all_finite
+from gradlib.backend.copying import copy
 from gradlib.backend.formulas import formula
 from gradlib.core.op import op
 from gradlib.ops.select import where_op

@@ -17,21 +17,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, folding, placing
-from gradlib.backend.array import (
-    Array,
-    assign,
-    copy,
-    device_index,
-    is_array,
-    move,
-    moved,
-    namespace,
-    on_device_of,
-    row_major,
-    row_major_copy,
-)
+from gradlib.backend.array import Array, device_index, is_array, move, namespace, on_device_of
 from gradlib.backend.columns import LEAST, has_columns, write as write_rows
-from gradlib.backend.copying import fill, filled, placed
+from gradlib.backend.copying import assign, copy, fill, filled, moved, placed, row_major, row_major_copy
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
@@ -84,8 +72,10 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
     result = xp.zeros(shape, input.dtype)
     if input.size >= LEAST and xp is np and has_columns(input):
         write_rows(result[index], input)
-    elif xp is np or not (moved(region := _sliced(result, index), input) or placed(region, input)):
+    elif xp is np:
         result[index] = input
+    else:
+        assign(_sliced(result, index), ..., input)
     return result
 
 

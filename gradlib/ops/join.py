@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, row_major, rows
+from gradlib.backend.array import Namespace, rows
 from gradlib.backend.columns import LEAST, has_columns, joined
-from gradlib.backend.copying import concatenated, stacked
+from gradlib.backend.copying import concatenated, row_major, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.broadcast import as_1d, as_2d, as_3d

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, marked, placing
-from gradlib.backend.array import is_array, namespace, on_device_of, row_major, row_major_copy
+from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.copying import row_major, row_major_copy
 from gradlib.backend.mask import chosen, irregular_places
 from gradlib.backend.scatter import write_along
 from gradlib.backend.where import put_where

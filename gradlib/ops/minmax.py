@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
+from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, zero_d
+from gradlib.backend.copying import row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.line_slopes import slope
 from gradlib.backend.lines import first_extremes, has_short_lines, reduced

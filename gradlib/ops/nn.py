@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, moments
-from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
+from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, zero_d
 from gradlib.backend.columns import LEAST, has_columns, write
-from gradlib.backend.copying import placed
+from gradlib.backend.copying import assign, row_major
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.scatter import scatter_add
 from gradlib.backend.sums import SHORT, row_sums
@@ -198,8 +198,8 @@ def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) ->
         kept = input[source]
         if kept.size >= LEAST and xp is np and has_columns(kept):
             write(result[into], kept)
-        elif xp is np or not placed(result[into], kept):
-            result[into] = kept
+        else:
+            assign(result[into], ..., kept)
     return result
 
 

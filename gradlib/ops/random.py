@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, device_index, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
+from gradlib.backend.copying import assign
 from gradlib.backend.device import resolve
 from gradlib.backend.random import first_places
 from gradlib.core.compile import named

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
-from gradlib.backend.columns import LEAST, copied, has_columns, joined
+from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.columns import LEAST, has_columns, joined
+from gradlib.backend.copying import copied, copy, rolled, row_major, row_major_copy
 from gradlib.backend.matrices import part_of_matrices
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, public, publish
@@ -31,7 +32,7 @@ __all__ = ["flip", "repeat_interleave", "roll", "rot90", "tile", "tril", "tril_i
 def _folded(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a repeated tensor with a dimension of its own for each repetition: (r0, n0, r1, n1, ...)."""
     padded = (1,) * (len(repeats) - len(shape)) + tuple(shape)
-    return tuple(size for pair in zip(repeats, padded, strict=True) for size in pair)
+    return tuple([size for pair in zip(repeats, padded, strict=True) for size in pair])
 
 
 @op(
@@ -50,7 +51,11 @@ def repeat(xp: Namespace, input: Any, repeats: Any) -> Any:
         )
     if min(repeats, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats {list(repeats)}")
-    return xp.tile(input, repeats) if repeats else input.copy()
+    if xp is np or not repeats:
+        return xp.tile(input, repeats) if repeats else input.copy()
+    once = input.reshape(_folded(input.shape, (1,) * len(repeats)))
+    made = row_major_copy(broadcast_to(once, _folded(input.shape, repeats)))
+    return made.reshape([many * size for many, size in zip(made.shape[::2], made.shape[1::2], strict=True)])
 
 
 publish(sized_method(repeat, "repeats"), "repeat")
@@ -80,7 +85,11 @@ publish(sized_method(tile, "dims"), "tile")
 )  # fmt: skip
 def interleave(xp: Namespace, input: Any, repeats: int, dim: int) -> Any:
     """Each position along a dimension ``repeats`` times in a row."""
-    return xp.repeat(input, repeats, axis=dim)
+    if xp is np:
+        return xp.repeat(input, repeats, axis=dim)
+    before, size, behind = input.shape[:dim], input.shape[dim], input.shape[dim + 1 :]
+    made = row_major_copy(broadcast_to(input.reshape((*before, size, 1, *behind)), (*before, size, repeats, *behind)))
+    return made.reshape((*before, size * repeats, *behind))
 
 
 @composite
@@ -196,16 +205,21 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     if len(steps) != len(along) and (along or len(steps) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
     if not along:
-        return row_major(xp.roll(input, steps[0]))
+        return _rolled(xp, input.reshape(-1), steps, (0,)).reshape(input.shape)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    places = tuple([wrap_dim(d, input.ndim) for d in along])
-    return row_major(_rolled(input, steps[0], places[0]) if xp is np and len(places) == 1 else xp.roll(input, steps, places))
+    return row_major(_rolled(xp, input, steps, tuple([wrap_dim(d, input.ndim) for d in along])))
 
 
-def _rolled(input: Any, shift: int, dim: int) -> Any:
-    """``numpy.roll`` along one dimension, in a third of its time."""
-    before, size = (slice(None),) * dim, input.shape[dim]
+def _rolled(xp: Namespace, input: Any, steps: tuple[int, ...], places: tuple[int, ...]) -> Any:
+    """``xp.roll``, in a third of its time along one dimension, and on a device."""
+    if xp is not np:
+        made = rolled(input if input._c_contiguous else row_major_copy(input), steps, places)
+        return xp.roll(input, steps, places) if made is None else made
+    if len(places) > 1:
+        return np.roll(input, steps, places)
+    (shift,), (dim,) = steps, places
+    before, size = (WHOLE,) * dim, input.shape[dim]
     cut = size - shift % size if size else 0
     parts = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
     return joined(parts, dim) if input.size >= LEAST and has_columns(parts[0]) else np.concatenate(parts, dim)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
+from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan
+from gradlib.backend.copying import row_major
 from gradlib.backend.kernel_text import CTYPES, WHOLE
 from gradlib.backend.line_slopes import slope
 from gradlib.backend.lines import MANY, counted, reduced

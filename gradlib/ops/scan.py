@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, scanning
-from gradlib.backend.array import Namespace, cupy, has_nan, row_major, running_fold
+from gradlib.backend.array import Namespace, cupy, has_nan, running_fold
 from gradlib.backend.columns import LEAST, has_columns, row_major_copied, subtract, write
+from gradlib.backend.copying import row_major
 from gradlib.backend.flat_index import positions
 from gradlib.backend.integrals import integral
 from gradlib.backend.kernel_text import CTYPES

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, folding
-from gradlib.backend.array import is_array, namespace, on_device_of, row_major_copy
-from gradlib.backend.copying import fill
+from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.copying import fill, row_major_copy
 from gradlib.backend.scatter import write_along
 from gradlib.core.batched import Batched
 from gradlib.core.compile import named

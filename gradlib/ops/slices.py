@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
-from gradlib.backend.copying import placed
+from gradlib.backend.copying import assign
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import check_inplace
@@ -148,7 +148,7 @@ def diagonal_backward(xp: Namespace, input: Any, shape: tuple[int, ...], offset:
     places = made.diagonal(offset, *_two(dim1, dim2, len(shape)))
     if xp is np:
         places.setflags(write=True)
-    places[...] = input
+    assign(places, ..., input)
     return made
 
 
@@ -424,8 +424,7 @@ def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride
     if _is_part(shape, size, stride, start, layout):
         made = xp.zeros(shape, input.dtype)
         region = strided(made, size, _bytes(stride, made.itemsize), start * made.itemsize)
-        if xp is np or not placed(region, input):
-            region[...] = input
+        assign(region, ..., input)
         return made
     if 0 in size or 0 in shape:
         return xp.zeros(shape, input.dtype)

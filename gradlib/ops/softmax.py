@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, row_major
-from gradlib.backend.copying import converted
+from gradlib.backend.array import SMALL, Namespace
+from gradlib.backend.copying import converted, row_major
 from gradlib.backend.line_slopes import slope
 from gradlib.backend.reducing import exponentials, largest
 from gradlib.backend.rows import by_rows, has_rows

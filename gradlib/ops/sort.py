@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, has_nan, is_array, row_major
+from gradlib.backend.array import Array, Namespace, has_nan, is_array
+from gradlib.backend.copying import row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.searching import among, distinct as distinct_on_device, places
 from gradlib.backend.sorting import sorted_lines

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, row_major_copy
+from gradlib.backend.array import Namespace
+from gradlib.backend.copying import row_major_copy
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.scatter import write_along
 from gradlib.core.op import op

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, moments
-from gradlib.backend.array import SMALL, Namespace, row_major, zero_d
+from gradlib.backend.array import SMALL, Namespace, zero_d
+from gradlib.backend.copying import row_major
 from gradlib.backend.sums import row_sums
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor

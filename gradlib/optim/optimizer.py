@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, namespace, on_device_of
+from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.backend.capture import capturing
+from gradlib.backend.copying import assign
 from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap

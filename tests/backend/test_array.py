@@ -11,6 +11,7 @@ import pytest
 import gradlib
 from gradlib.backend import array as arrays
 from gradlib.backend.array import address, broadcast_to, device_index, is_dense, is_view_of, rows, strided
+from gradlib.backend.copying import copy
 from gradlib.backend.pinned import from_pinned, pinned_copy
 from tests.values import host
 
@@ -103,10 +104,10 @@ def test_copies_keep_order_and_device(make: Make) -> None:
     """A copy keeps the order of a dense array's axes, and the array's device where another is current."""
     array = make((2, 3), "float32")
     for source in (array, array.T, array[:, ::2]):
-        made = arrays.copy(source)
+        made = copy(source)
         assert (made.shape, made.dtype, device_index(made)) == (source.shape, source.dtype, device_index(source))
         assert not is_view_of(made, source)
-    assert arrays.copy(array.T).strides == array.T.strides
+    assert copy(array.T).strides == array.T.strides
     assert host(arrays.zeros_like(make((2, 3), "complex64") + 1)).tolist() == [[0] * 3] * 2
 
 

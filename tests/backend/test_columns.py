@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend.columns import broadcast, copied, has_columns, joined, row_major_copied, subtract, write
+from gradlib.backend.columns import broadcast, has_columns, joined, row_major_copied, subtract, write
+from gradlib.backend.copying import copied
 
 pytestmark = pytest.mark.host
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from gradlib.backend.copying import PARTS, cast, concatenated, fill, filled, placed, stacked
+import gradlib
+from gradlib.backend import copying
+from gradlib.backend.copying import PARTS, cast, concatenated, fill, filled, placed, rolled, stacked
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
@@ -52,6 +56,21 @@ def test_cast_elements_are_those_of_cupys_astype(source):
     assert cast(array, np.dtype("complex64")) is None
 
 
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex64", "complex128"])
+def test_elements_roll_as_cupys_do(dtype):
+    x = cupy.arange(120).astype(dtype).reshape(2, 3, 4, 5)
+    for shifts, dims in (
+        ((1,), (0,)), ((-7,), (3,)), ((9,), (1,)), ((0,), (2,)), ((1, 2), (0, 3)), ((1, 1, 2), (1, 1, 2)), ((1, 2, 3), (0, 1, 2)), ((), ()),
+    ):  # fmt: skip
+        made = rolled(x, shifts, dims)
+        assert (made is None) == (dtype == "complex128")
+        if made is not None:
+            np.testing.assert_array_equal(made.get(), np.roll(x.get(), shifts, dims), f"{shifts}, {dims}")
+    assert rolled(x, (1, 1, 1, 1), (0, 1, 2, 3)) is None
+    assert rolled(x[:0], (1,), (1,)) is None
+    assert rolled(x, (1, 1, 1), (1, 2, 3)) is None
+
+
 VIEWS = {
     "column": lambda x: x[:, 0], "columns": lambda x: x[:, 1:3], "backwards": lambda x: x[::-1, :, ::2], "turned": lambda x: x.T,
     "slices": lambda x: x[1:, ::3, 1:], "one": lambda x: x[1, 2, 3, ...], "whole": lambda x: x, "middle": lambda x: x[:, 2],
@@ -93,3 +112,43 @@ def test_copies_that_no_kernel_serves_are_left_alone():
         before = target.tolist()
         assert not placed(target, values)
         assert target.tolist() == before
+
+
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "flip": lambda x: gradlib.flip(x, (0, 2)), "rot90": lambda x: gradlib.rot90(x, 1, (1, 2)),
+    "repeat": lambda x: x.repeat(2, 1, 1, 1), "repeat_interleave": lambda x: x.repeat_interleave(2, 1),
+    "contiguous": lambda x: x.transpose(0, 2).contiguous(), "clone": lambda x: x[:, ::2].clone(),
+    "diag_embed": lambda x: x[0].diag_embed(), "pad": lambda x: gradlib.nn.functional.pad(x, (1, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_what_only_moves_elements_is_one_launch(name, monkeypatch):
+    """Of the kernel between views, as is its gradient where that moves alike; the result is the host's."""
+    seen, place = [], copying._place
+    monkeypatch.setattr(copying, "_place", lambda *of: seen.append(of) or place(*of))
+    case = MOVES[name]
+    x = gradlib.arange(30, dtype=gradlib.float32).reshape(2, 3, 5).requires_grad_()
+    there = x.detach().cuda().requires_grad_()
+    right, made = case(x), case(there)
+    assert len(seen) == 1
+    assert made.stride() == right.stride()
+    np.testing.assert_array_equal(made.detach().cpu().numpy(), right.detach().numpy())
+    g = gradlib.arange(made.numel(), dtype=gradlib.float32).reshape(made.shape)
+    seen.clear()
+    for mine, theirs in zip(gradlib.autograd.grad(made, there, g.cuda()), gradlib.autograd.grad(right, x, g), strict=True):
+        np.testing.assert_array_equal(mine.cpu().numpy(), theirs.numpy())
+    if name in ("flip", "rot90"):
+        assert len(seen) == 1
+
+
+def test_two_parts_are_made_complex_by_one_launch(monkeypatch):
+    real, imag = (gradlib.as_tensor(cupy.arange(start, start + 6, dtype="f").reshape(2, 3)) for start in (0, 9))
+    seen, joined = [], copying._joined
+    monkeypatch.setattr(copying, "_joined", lambda *of: seen.append(of) or joined(*of))
+    for each in (imag, imag.t().contiguous().t(), imag[:1]):
+        made = gradlib.complex(real, each)
+        assert made.dtype is gradlib.complex64
+        assert made.is_contiguous()
+        np.testing.assert_array_equal(made.cpu().numpy(), real.cpu().numpy() + 1j * np.broadcast_to(each.cpu().numpy(), (2, 3)))
+    assert len(seen) == 2

@@ -140,6 +140,11 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "x * number of the host": lambda x, one, **_: x * one, "number of the host / x": lambda x, one, **_: one / x,
     "complex - number of the host": lambda u, one, **_: u - one, "integers + number of the host": lambda i, one, **_: i + one.long(),
     "clamp, number of the host": lambda x, one, **_: x.clamp(one, None), "allclose, integers": lambda i, **_: gradlib.allclose(i, i),
+    "flip": lambda x, **_: x.flip(1), "rot90": lambda x, **_: gradlib.rot90(x), "roll": lambda x, **_: gradlib.roll(x, 1, 1),
+    "roll of all": lambda x, **_: gradlib.roll(x, 1), "x.T.contiguous": lambda x, **_: x.T.contiguous(),
+    "repeat": lambda x, **_: x.repeat(2, 1),
+    "repeat_interleave": lambda x, **_: x.repeat_interleave(2, 1), "diag_embed": lambda r, **_: r.diag_embed(),
+    "complex of parts": lambda x, y, **_: gradlib.complex(x, y), "pad": lambda x, **_: F.pad(x, (1, 2)),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 
