@@ -31,6 +31,7 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "index_put-function": (25, "the same, and a view of what is written"),
     "index_put-of-view": (42, "the same, recorded for the tensor and for its view"),
     "index_put-*": (30, "recorded, at places that are read from the host and copied"),
+    "take_along_dim": (24, "the places are expanded, by a view, and copied, as what is saved is not the caller's"),
     "dstack*": (23, "a view of each part with one more dimension"),
     "solve*": (47, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
     "lstsq-wide": (35, "a view of each result"),
