@@ -25,6 +25,7 @@ from gradlib.core.streams import keep_stream
 from gradlib.core.symbols import Symbol, noted
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, wrap_all
 from gradlib.core.views import mark_view, views_of
+from gradlib.core.writes import no_derivative
 
 _modules = sys.modules
 HOST = -1
@@ -418,6 +419,9 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if "dtype" in op.params:
         at = op.params.index("dtype")
         full[at] = dtype_for(op.name, full[at], out)
+        records = bool(op.rules) and (thread_state.grad_enabled or not global_state.no_grad)
+        if out is not None and records and any(isinstance(x, Tensor) and x._node is not None for x in full):
+            raise no_derivative(op.name)  # a result of integers, as that of ``out=`` may be, would not show it
     result = dispatch(op, tuple(full))
     return result if out is None else write_out(op.name, out, result)
 

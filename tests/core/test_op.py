@@ -231,6 +231,17 @@ def test_out_receives_the_result_outside_any_graph() -> None:
         gradlib.mul(gradlib.ones(3), 3.0, out=out)
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_out_of_integers_does_not_drop_a_gradient(name: str) -> None:
+    x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+    out = getattr(gradlib, name)(gradlib.tensor([1, 2]), 0)
+    for named in ({}, {"dtype": gradlib.int64}):
+        with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+            getattr(gradlib, name)(x, 0, out=gradlib.zeros_like(out), **named)
+    with gradlib.no_grad():
+        assert getattr(gradlib, name)(x, 0, out=gradlib.zeros_like(out)).tolist() == out.tolist()
+
+
 @pytest.mark.host
 def test_the_plain_path_on_a_device_asks_where_every_operand_lies() -> None:
     """CuPy itself may compute across devices, where these reach each other's memory."""
