@@ -104,7 +104,7 @@ def move(array: Array, index: int | None) -> Array:
     on_host = isinstance(array, (np.ndarray, np.generic))
     if (None if on_host else array.data.device_id) == index:
         return array
-    library = cupy()
+    library = sys.modules.get("cupy") or cupy()
     if index is None:
         return library.asnumpy(array)
     if not on_host:

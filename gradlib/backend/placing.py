@@ -221,7 +221,11 @@ def _places(array: Array, start: int, key: Sequence[Any]) -> Array | None:
 
 
 def picked(array: Array, key: Sequence[Any]) -> Array | None:
-    """``array[key]`` of a CuPy array for whole dimensions, and behind these arrays of integers; None where no kernel serves it."""
+    """``array[key]`` of a CuPy array for whole dimensions, and behind these arrays of integers, or for a lone mask, whose elements CuPy
+    counts; None where no kernel serves it.
+    """
+    if len(key) == 1 and type(mask := key[0]) is type(array) and mask.dtype.char == "?":
+        return array[mask]
     named = (array, len(key) - 1, key[-1]) if len(key) == 1 or (len(key) == 2 and key[0] is None) else named_of(array, key)
     return None if named is None else taken(*named)
 

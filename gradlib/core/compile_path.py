@@ -322,10 +322,18 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         *(f"        {line}" for line in (of_first if by_first else _checked_array(op, "_array", variant, known=True))),
         f"        a_{name}.append(_array)",
         *([] if op.promote else ["    elif _array is None:", f"        a_{name}.append(None)"]),
+        *(f"    {line}" for line in _list_to_device(op, variant)),
         "    else:",
         f"        {variant.leave(op)}",
         *(["if _dtype is not F32 and _dtype is not F64:", "    _dtype = None"] if by_first else []),
     ]
+
+
+def _list_to_device(op: Op, variant: Variant) -> list[str]:
+    """``_to_device`` for an operation that is led by a list."""
+    if variant is not CALL or not op.led_by_list:
+        return []
+    return ["elif type(_each) is Tensor and not isinstance(_array, ndarray):", f"    return op.on_device({', '.join(op.params)})"]
 
 
 def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
@@ -513,14 +521,16 @@ def _rest(op: Op) -> str:
 
 
 def _marked(op: Op, variant: Variant) -> list[str]:
-    """The text that does the work of ``mark_view``; on the CPU without a call."""
+    """The text that does the work of ``mark_view``, in the usual case without a call."""
     source, array, rest = op.params[0], f"a_{op.params[0]}", _rest(op)
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
-    if variant.array != "ndarray" or source != op.tensors[0]:
+    if source != op.tensors[variant.lead]:
         return marked
-    shares = f"_owner is {array} or (_owner is not None and _owner is {array}.base)"
+    owner, shares = ["    _owner = out.base"], f"_owner is {array} or (_owner is not None and _owner is {array}.base)"
+    if variant.on_device:
+        owner, shares = [], f"out is {array} or out.data.mem is {array}.data.mem"
     usual = "global_state.born is None" if op.rules else f"global_state.born is None and {source}._meta is None"
-    shared = ["    _owner = out.base", f"    if ({shares}) and {usual}:"]
+    shared = [*owner, f"    if ({shares}) and {usual}:"]
     if not op.rules:
         counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
         return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]

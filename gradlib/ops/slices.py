@@ -343,10 +343,11 @@ def _is_part(shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, .
     return layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < math.prod(shape) and _is_apart(size, stride)
 
 
-def _is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:
+@functools.lru_cache(maxsize=512)
+def _is_apart(size: tuple[int, ...], stride: Layout) -> bool:
     """Whether no two elements lie in one place, as far as sizes and strides show it."""
     reach = 0
-    for step, n in sorted(zip(stride, size, strict=True)):
+    for step, n in sorted(zip([step or 0 for step in stride], size, strict=True)):
         if n > 1 and step <= reach:
             return False
         reach += (n - 1) * step
@@ -394,22 +395,33 @@ Layout = tuple[int | None, ...]
 """Strides in elements; None along a dimension of rows that share one memory, of which each has its own derivative."""
 
 
-def _places(
-    xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout
-) -> tuple[int, Array, Array]:
-    """How many places there are in the memory that an input and a view of it span, and that of each element of the one and of the other."""
+@functools.lru_cache(maxsize=512)
+def _spans(
+    shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout
+) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+    """Of the memory that an input and a view of it span: how many places there are, that of the input's first element, and the steps of
+    both.
+    """
     steps, to = [0 if step is None else step for step in layout], list(stride)
     for dim, step in enumerate(layout):
         if step is None:  # so far from each other that they do not meet
             steps[dim] = to[dim] = 1 + abs(start) + _reach(shape, steps) + _reach(size, to)
     low, high = min(0, start), max(_reach(shape, steps), start + _reach(size, to))
-    line = xp.arange(high - low + 1)
-    return line.size, strided(line, shape, _bytes(tuple(steps), 8), -8 * low), strided(line, size, _bytes(tuple(to), 8), 8 * (start - low))
+    return high - low + 1, -low, tuple(steps), tuple(to)
+
+
+def _places(
+    xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout
+) -> tuple[int, Array, Array]:
+    """How many places there are in the memory that an input and a view of it span, and that of each element of the one and of the other."""
+    count, first, steps, to = _spans(shape, size, stride, start, layout)
+    line = xp.arange(count)
+    return count, strided(line, shape, _bytes(steps, 8), 8 * first), strided(line, size, _bytes(to, 8), 8 * (start + first))
 
 
 def _sharing(xp: Namespace, shape: tuple[int, ...], layout: Layout, count: int, places: Array, dtype: Any) -> Array | None:
     """How many elements lie in the place of each; None where each lies alone."""
-    if _is_apart(shape, [0 if step is None else step for step in layout]):
+    if _is_apart(shape, layout):
         return None
     return xp.bincount(places.ravel(), minlength=count)[places].astype(dtype)
 

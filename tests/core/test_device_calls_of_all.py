@@ -27,12 +27,9 @@ NOT_POINTWISE = {"allclose", "dropout", "equal", "imag", "real", "where"}
 """Operations in these tables that are views, draw numbers, choose, or end in one number."""
 EXCEPTIONS: dict[str, tuple[int, str]] = {
     "index_fill": (24, "the value is a tensor that wants a gradient: it is spread over the places"),
-    "index-lists": (22, "several arrays of the host, which are read and copied, and a view"),
-    "index_put-function": (25, "the same, and a view of what is written"),
-    "index_put-of-view": (42, "the same, recorded for the tensor and for its view"),
-    "index_put-*": (30, "recorded, at places that are read from the host and copied"),
-    "take_along_dim": (24, "the places are expanded, by a view, and copied, as what is saved is not the caller's"),
-    "dstack*": (23, "a view of each part with one more dimension"),
+    "index_put-function": (23, "the places come as arrays of the host, and what is written is given another shape"),
+    "index_put-of-view": (39, "the same, recorded for the tensor and for its view"),
+    "index_put-*": (29, "the same, recorded"),
     "solve*": (47, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
     "lstsq-wide": (35, "a view of each result"),
     "eig*": (23, "the host asks whether all is finite, before and after CuPy's decomposition"),
@@ -47,8 +44,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "multi_dot": (24, "two products"),
     "euclidean_distance": (26, "distances by products, as of large matrices: each step is a launch"),
     "logsumexp-integers": (25, "they become floats first, and each step is a launch"),
-    "diff-ends": (21, "joined with both ends first"),
-    "as_strided_*": (43, "elements that share memory are added up, which is part of a gradient"),
 }
 """By pattern of the names of rows, the most calls that one of them takes, and why; the first pattern that fits counts."""
 FEWER = 0.7
