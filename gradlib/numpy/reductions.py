@@ -91,9 +91,9 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
     def extremum(
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
     ) -> Tensor:
-        plain = axis is None and out is None and not keepdims and initial is None and where is True and dtype is None
+        plain = (axis is None or type(axis) is int) and out is None and initial is None and where is True and dtype is None
         if plain and type(a) is Tensor and a._array.dtype.kind in "fiu" and a._array.size:
-            return operation(a)
+            return operation(a) if axis is None and not keepdims else operation(a, () if axis is None else axis, bool(keepdims))
         x = cast(tensor_of(a), dtype)
         if x.is_complex() and where is True and initial is None and axis != () and x.numel():
             return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, f"numpy.{name}")
@@ -137,9 +137,10 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Te
 
 def _truth(operation: Callable[..., Any], name: str, identity: bool) -> Callable[..., Tensor]:
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
-        x = _left(tensor_of(a).to(dtypes.bool_), where, identity)
+        x = _left(tensor_of(a), where, identity)
         axes = reduced_axes(axis, x.ndim)
-        return written(operation(x, axes, bool(keepdims)) if axes else x.clone(), out, f"numpy.{name}")
+        found = operation(x, axes, bool(keepdims)) if axes else x != 0
+        return written(found if found._array.dtype is dtypes.bool_ else found.to(dtypes.bool_), out, f"numpy.{name}")
 
     return truth
 
@@ -244,18 +245,22 @@ implements(numpy_function("cumulative_prod"))(_with_initial(cumprod, "cumulative
 
 
 def _without_nan(x: Tensor, instead: Any) -> Tensor:
-    return select.where(finite.isnan(x), x.new_full((), instead), x) if x.dtype.kind in "fc" else x
+    return select.where(finite.isnan(x), instead, x) if x.dtype.kind in "fc" else x
 
 
-def _of_numbers(function: Callable[..., Tensor], identity: int) -> Callable[..., Tensor]:
+def _of_numbers(function: Callable[..., Tensor], name: str, identity: int) -> Callable[..., Tensor]:
     """A sum or product, complete or running, that leaves NaN out."""
-    return lambda a, *args, **kwargs: function(_without_nan(tensor_of(a), identity), *args, **kwargs)
+
+    def of_numbers(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Tensor:
+        return written(function(_without_nan(tensor_of(a), identity), axis, dtype, None, *args, **kwargs), out, f"numpy.{name}")
+
+    return of_numbers
 
 
-implements(np.nansum)(_of_numbers(sum, 0))
-implements(np.nanprod)(_of_numbers(prod, 1))
-implements(np.nancumsum)(_of_numbers(cumsum, 0))
-implements(np.nancumprod)(_of_numbers(cumprod, 1))
+implements(np.nansum)(_of_numbers(sum, "nansum", 0))
+implements(np.nanprod)(_of_numbers(prod, "nanprod", 1))
+implements(np.nancumsum)(_of_numbers(cumsum, "nancumsum", 0))
+implements(np.nancumprod)(_of_numbers(cumprod, "nancumprod", 1))
 
 
 def numbers(x: Tensor, where: Any) -> Tensor:
@@ -276,7 +281,11 @@ def _inexact(a: Any, dtype: Any) -> Tensor:
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
     """The mean that leaves NaN out."""
     x = _inexact(a, dtype)
-    return mean(x, axis, x.dtype, out, keepdims, where=numbers(x, where))
+    if where is True and axis != () and x.dtype.kind in "fV":
+        found = reduce.nanmean(x, _dims(axis, x), bool(keepdims))
+    else:
+        found = mean(x, axis, x.dtype, None, keepdims, where=numbers(x, where))
+    return written(found, out, "numpy.nanmean")
 
 
 @implements(np.nanvar)
