@@ -32,7 +32,7 @@ _KERNELS = {
     "norm_power": f"""{_HEAD}    const T size = T(results[o]);
     {EACH} {{
         const T own = T(line[offset(k)]);
-        out[offset(k)] = E(own == 0 || size == 0 ? T(0) : factor * (sign(own) * pow(fabs(own) / size, power - 1)));
+        out[offset(k)] = E(size == 0 ? T(0) : factor * (own == 0 ? T(0) : sign(own) * pow(fabs(own) / size, power - 1)));
     }}
 """,
     "norm_extreme": f"""{_HEAD}    const T top = T(results[o]);

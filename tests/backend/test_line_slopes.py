@@ -94,3 +94,20 @@ def test_products_that_are_0_or_not_finite_have_the_gradients_of_the_host():
             x.prod(1).sum().backward()
         found.append(x.grad.numpy(force=True))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("order", [-2, 0.5, 3])
+def test_what_is_not_finite_reaches_zeros_as_on_the_host(order):
+    """Of which second derivatives are made."""
+    rows = [[0, 1, -2], [0, np.inf, 1], [0, np.nan, 1], [1, 2, np.inf], [0, 0, 0], [1, 0, 3]]
+    found = []
+    for device in ("cpu", "cuda"):
+        x = gradlib.tensor(rows, device=device, requires_grad=True)
+        with np.errstate(all="ignore"):
+            given = gradlib.tensor([1, 1, 1, 1, np.nan, np.nan], dtype=x.dtype, device=device)
+            (first,) = gradlib.autograd.grad(gradlib.linalg.vector_norm(x, order, 1), x, given, create_graph=True)
+            (second,) = gradlib.autograd.grad((first * gradlib.arange(1, 4, device=device)).sum(), x)
+        found.append([first.numpy(force=True), second.numpy(force=True)])
+    for host, there in zip(*found, strict=True):
+        np.testing.assert_allclose(there, host, rtol=1e-5)
