@@ -105,6 +105,14 @@ def _by_batched_weight(level: Level, input: Any, weight: Any) -> Any:
     return matmul(level, REGISTRY["matmul"], (input, Batched(level, run("transpose", weight.value, 1, 2))))
 
 
+@rule("contract")
+def contract(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """A product whose result, and whichever operand is batched, has one dimension more."""
+    input, other, pair = args
+    values = [each.value if level.holds(each) else each for each in (input, other)]
+    return perform(op, (*values, pair.batched(level.size, level.holds(input), level.holds(other))))
+
+
 @rule("cross")
 def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, other, dim = args

@@ -1,4 +1,4 @@
-"""Sums of products over named dimensions: ``einsum`` and what is one. All become matrix products over permuted views."""
+"""Sums of products over named dimensions: ``einsum`` and what is one. All become products of two operands, one after the other."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradlib.backend.array import Namespace, is_array
-from gradlib.backend.dtype import promote_types
+from gradlib.backend.dtype import int64, promote_types
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import mul
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.dtype_rules import in_common_dtype
+from gradlib.ops.labelled import Labels, Shape, Term, contract, paired
 from gradlib.ops.product import dot, matmul, one_dtype
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.shape import permute, reshape
@@ -26,8 +28,6 @@ from gradlib.ops.slices import diagonal
 
 __all__ = ["einsum", "inner", "kron", "tensordot"]
 
-Labels = list[int]
-Shape = tuple[int, ...]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ELLIPSIS = len(_LETTERS)  # the labels of dimensions that an ellipsis covers count from here
 
@@ -35,56 +35,56 @@ _ELLIPSIS = len(_LETTERS)  # the labels of dimensions that an ellipsis covers co
 # ---- contraction --------------------------------------------------------------------------------------------------------------------
 
 
+class Operand(NamedTuple):
+    """An operand of a contraction, or the result of one of its calls: its place among the values, its dimensions, its dtype."""
+
+    place: int
+    term: Term
+    dtype: Any
+
+
 class Contraction:
     """The sum over every label that is not in the output of the products of all operands, for operands of given shapes.
 
-    What is to be called follows from labels and shapes alone, so it is found once for all operands of these shapes.
+    What is to be called follows from labels, shapes and dtypes alone, so it is found once for all operands of these.
 
     Args:
-        labels: a label for each dimension of each operand; equal labels are one dimension of one size, or of size 1.
+        terms: the labels and sizes of each operand; equal labels are one dimension of one size, or of size 1.
         output: the labels of the result's dimensions, each once.
-        shapes: of the operands.
-        add: the sum of one operand over dimensions, given them.
+        dtypes: of the operands; None where all have one, of which there are products.
+        keeps_dtype: whether a sum of integers is of their dtype.
     Attributes:
         calls: of each a function, the places of the values that it takes, and its further arguments. The operands have the first places,
             each result the next. Each value is taken once.
         sizes: by label.
-    Raises: RuntimeError for sizes that differ.
+    Raises: RuntimeError for sizes and dtypes that differ, NotImplementedError for sums of products of bools.
     """
 
-    def __init__(self, labels: Sequence[Labels], output: Labels, shapes: Sequence[Shape], add: Callable[..., Any] = total) -> None:
-        self.add = add
+    def __init__(self, terms: Sequence[Term], output: Labels, dtypes: Sequence[Any] | None = None, keeps_dtype: bool = False) -> None:
         self.calls: list[tuple[Callable[..., Any], tuple[int, ...], tuple[Any, ...]]] = []
-        self.operands = len(shapes)
+        self.operands = len(terms)
+        self.keeps_dtype = keeps_dtype
         self.sizes: dict[int, int] = {}
-        given = [self._diagonal(k, list(names), shape) for k, (names, shape) in enumerate(zip(labels, shapes, strict=True))]
-        for k, (_, names, shape) in enumerate(given):
-            for name, size in zip(names, shape, strict=True):
-                if self.sizes.setdefault(name, size) == 1:
-                    self.sizes[name] = size
-                elif size not in (1, self.sizes[name]):
-                    raise RuntimeError(
-                        f"einsum: subscript {_spelled(name)} has size {size} for operand {k} which does not broadcast with previously seen "
-                        f"size {self.sizes[name]}"
-                    )
-        # Of one operand a dimension of size 1 is summed as any other is, so that the result's memory and dtype do not depend on sizes.
-        terms = [self._without_ones(*each) if len(given) > 1 else each[:2] for each in given]
-        for k, (x, names) in enumerate(terms):
-            terms[k] = self._summed(x, names, {*output, *(n for j, (_, others) in enumerate(terms) if j != k for n in others)})
-        while len(terms) > 1:
-            i, j = self._cheapest(terms, output)
-            (b, its), (a, mine) = terms.pop(j), terms.pop(i)
-            wanted = {*output, *(n for _, names in terms for n in names)}
-            terms.append(self._pair(a, mine, b, its, wanted))
-        ((result, names),) = terms
-        if missing := [n for n in output if n not in names]:  # of size 1 everywhere
-            result = self._call(reshape, (result,), (*(self.sizes[n] for n in names), *(1,) * len(missing)))
-        result = self._arranged(result, names + missing, output)
-        if not self.calls:
-            self._call(permute, (result,), tuple(range(len(output))))  # a view: what is done to its shape is not done to the operand
+        given = zip(terms, dtypes or (None,) * len(terms), strict=True)
+        left = [self._diagonal(Operand(k, term, dtype)) for k, (term, dtype) in enumerate(given)]
+        for k, x in enumerate(left):
+            self._read_sizes(k, x.term)
+        if len(left) == 1:
+            self._of_one(left[0], output)
+            return
+        for k, x in enumerate(left):
+            elsewhere = {*output, *(n for y in left if y is not x for n in y.term.broad)}
+            left[k] = self._summed(x, [n for n in x.term.broad if n not in elsewhere])
+        while len(left) > 1:
+            i, j = self._cheapest(left, output)
+            b, a = left.pop(j), left.pop(i)
+            left.append(self._pair(a, b, left, output))
 
     def run(self, operands: Sequence[Any]) -> Any:
         """Contract operands, Tensors or arrays."""
+        if len(self.calls) == 1:
+            ((function, _, more),) = self.calls
+            return function(*operands, *more)
         values = dict(enumerate(operands))
         place = len(values)
         for function, taken, more in self.calls:
@@ -98,72 +98,72 @@ class Contraction:
         self.calls.append((function, taken, more))
         return self.operands + len(self.calls) - 1
 
-    def _diagonal(self, x: int, names: Labels, shape: Shape) -> tuple[int, Labels, Shape]:
-        """Bring a label that one operand repeats down to one dimension, the diagonal."""
+    def _diagonal(self, x: Operand) -> Operand:
+        """Bring a label that an operand repeats down to one dimension, the diagonal."""
+        names, shape = x.term
         for name in names:
-            while names.count(name) > 1:
+            if names.count(name) > 1:
                 first = names.index(name)
                 second = names.index(name, first + 1)
                 if shape[first] != shape[second]:
                     raise RuntimeError(
                         f"einsum: dimensions must match for repeated subscript {_spelled(name)}, got {shape[first]} and {shape[second]}"
                     )
-                x = self._call(diagonal, (x,), 0, first, second)
                 rest = [i for i in range(len(names)) if i not in (first, second)]
-                names, shape = [names[i] for i in rest] + [name], (*(shape[i] for i in rest), shape[first])
-        return x, names, shape
+                left = Term((*(names[i] for i in rest), name), (*(shape[i] for i in rest), shape[first]))
+                return self._diagonal(Operand(self._call(diagonal, (x.place,), 0, first, second), left, x.dtype))
+        return x
 
-    def _without_ones(self, x: int, names: Labels, shape: Shape) -> tuple[int, Labels]:
-        """Drop dimensions of size 1, which broadcast against the same label of other operands."""
-        kept = [i for i, size in enumerate(shape) if size != 1]
-        return self._shaped(x, shape, tuple(shape[i] for i in kept)), [names[i] for i in kept]
+    def _read_sizes(self, k: int, term: Term) -> None:
+        """The sizes of the labels of operand ``k``, which are those of the operands before it."""
+        for name, size in zip(*term, strict=True):
+            if self.sizes.setdefault(name, size) == 1:
+                self.sizes[name] = size
+            elif size not in (1, self.sizes[name]):
+                raise RuntimeError(
+                    f"einsum: subscript {_spelled(name)} has size {size} for operand {k} which does not broadcast with previously seen "
+                    f"size {self.sizes[name]}"
+                )
 
-    def _summed(self, x: int, names: Labels, wanted: set[int]) -> tuple[int, Labels]:
-        """Sum over the labels that occur in no other operand nor in the output."""
-        alone = tuple(i for i, n in enumerate(names) if n not in wanted)
-        return (self._call(self.add, (x,), alone) if alone else x), [n for n in names if n in wanted]
+    def _of_one(self, x: Operand, output: Labels) -> None:
+        """The sum of one operand; over a dimension of size 1 as over any other, so that its memory and dtype do not depend on sizes."""
+        x = self._summed(x, [n for n in x.term.labels if n not in output])
+        order = tuple([x.term.labels.index(n) for n in output])
+        if not self.calls or order != tuple(range(len(order))):  # a view: what is done to its shape is not done to the operand
+            self._call(permute, (x.place,), order)
 
-    def _cheapest(self, terms: list[tuple[int, Labels]], output: Labels) -> tuple[int, int]:
+    def _summed(self, x: Operand, names: Labels) -> Operand:
+        """Sum an operand over labels."""
+        if not names:
+            return x
+        dims = tuple([i for i, n in enumerate(x.term.labels) if n in names])
+        place = self._call(_total_in_its_dtype if self.keeps_dtype else total, (x.place,), dims)
+        labels, shape = (tuple([each for i, each in enumerate(part) if i not in dims]) for part in x.term)
+        return Operand(place, Term(labels, shape), int64 if x.dtype is not None and x.dtype.kind in "biu" else x.dtype)
+
+    def _cheapest(self, left: list[Operand], output: Labels) -> tuple[int, int]:
         """The two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
 
         def cost(pair: tuple[int, int]) -> tuple[int, int]:
-            elsewhere = {*output, *(n for k, (_, names) in enumerate(terms) if k not in pair for n in names)}
-            met = {n for k in pair for n in terms[k][1]}
+            elsewhere = {*output, *(n for k, x in enumerate(left) if k not in pair for n in x.term.broad)}
+            met = {n for k in pair for n in left[k].term.broad}
             return math.prod(self.sizes[n] for n in met), math.prod(self.sizes[n] for n in met & elsewhere)
 
-        return min(itertools.combinations(range(len(terms)), 2), key=cost)
+        return min(itertools.combinations(range(len(left)), 2), key=cost)
 
-    def _pair(self, a: int, mine: Labels, b: int, its: Labels, wanted: set[int]) -> tuple[int, Labels]:
-        """Contract two operands: a batched matrix product, or a plain one where nothing is summed."""
-        batch = [n for n in mine if n in its and n in wanted]
-        inner = [n for n in mine if n in its and n not in wanted]
-        left, right = [n for n in mine if n not in its], [n for n in its if n not in mine]
-        together, rows, columns, summed = (tuple(self.sizes[n] for n in names) for names in (batch, left, right, inner))
-        a = self._arranged(a, mine, batch + left + inner)
-        b = self._arranged(b, its, batch + inner + right)
-        if inner:
-            height, count, width = map(math.prod, (rows, summed, columns))
-            a = self._shaped(a, together + rows + summed, (*together, height, count))
-            b = self._shaped(b, together + summed + columns, (*together, count, width))
-            product = self._call(matmul, (a, b))
-            return self._shaped(product, (*together, height, width), together + rows + columns), batch + left + right
-        if columns:
-            a = self._shaped(a, together + rows, together + rows + (1,) * len(columns))
-        if rows and (together or not columns):  # else it broadcasts as it is
-            b = self._shaped(b, together + columns, together + (1,) * len(rows) + columns)
-        return self._call(operator.mul, (a, b)), batch + left + right
-
-    def _shaped(self, x: int, shape: Shape, wanted: Shape) -> int:
-        if tuple(shape) == wanted:
-            return x
-        made_by = x - self.operands
-        if made_by >= 0 and self.calls[made_by][0] is reshape:  # one reshape serves for two, as nothing else takes what is between
-            self.calls[made_by] = (reshape, self.calls[made_by][1], (wanted,))
-            return x
-        return self._call(reshape, (x,), wanted)
-
-    def _arranged(self, x: int, names: Labels, order: Labels) -> int:
-        return x if names == order else self._call(permute, (x,), tuple(names.index(n) for n in order))
+    def _pair(self, a: Operand, b: Operand, left: list[Operand], output: Labels) -> Operand:
+        """Contract two operands; into the output where none is left."""
+        mine, its = a.term.broad, b.term.broad
+        wanted: Labels = output
+        if left:
+            elsewhere = {*output, *(n for x in left for n in x.term.broad)}
+            shared = [n for n in mine if n in its and n in elsewhere]
+            wanted = shared + [n for n in mine if n not in its] + [n for n in its if n not in mine]
+        made = paired(a.term, b.term, Term(tuple(wanted), tuple([self.sizes[n] for n in wanted])))
+        if made.sums and a.dtype is not None:
+            one_dtype("einsum", [a, b])
+        dtype = a.dtype if a.dtype is b.dtype else promote_types(a.dtype, b.dtype)
+        return Operand(self._call(contract, (a.place, b.place), made), made.output, dtype)
 
 
 def _spelled(label: int) -> str:
@@ -199,7 +199,7 @@ def einsum(*args: Any) -> Any:
     if not operands:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
     try:
-        return _equation(args[0], _shapes(operands)).run(operands)
+        return _equation(args[0], *_kinds(operands)).run(operands)
     except Exception:
         refuse_wrong("einsum", _by_equation, *args)
         raise
@@ -209,27 +209,39 @@ def _by_equation(equation: str, *operands: Any) -> None:
     """What ``einsum`` takes besides operands with a list of labels each."""
 
 
-def _shapes(operands: Sequence[Any]) -> tuple[Shape, ...]:
-    return tuple([x._array.shape if type(x) is Tensor else x.shape for x in operands])
+def _kinds(operands: Sequence[Any]) -> tuple[tuple[Shape, ...], tuple[Any, ...] | None]:
+    """The shapes of operands, and their dtypes where these are not one of floats."""
+    shapes, first = [], None
+    alike = True
+    for x in operands:
+        array = x._array if type(x) is Tensor else x
+        shapes.append(array.shape)
+        if array.dtype is not first:
+            alike, first = first is None and array.dtype.kind in "fcV", array.dtype
+    return tuple(shapes), None if alike else tuple([x.dtype for x in operands])
 
 
 @functools.lru_cache(maxsize=512)
-def _equation(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
+def _equation(equation: str, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...] | None) -> Contraction:
     """The contraction that an equation in einsum's notation describes."""
     left, arrow, right = equation.partition("->")
     terms = [_letters(term) for term in left.split(",")]
     if len(terms) != len(shapes):
         raise RuntimeError(f"einsum: {len(shapes)} operands were provided where the equation {equation!r} has {len(terms)} terms")
-    return _contraction(terms, _letters(right) if arrow else None, shapes)
+    return _contraction(terms, _letters(right) if arrow else None, shapes, dtypes)
 
 
 @functools.lru_cache(maxsize=512)
-def _by_lists(terms: tuple[tuple[Any, ...], ...], output: tuple[Any, ...] | None, shapes: tuple[Shape, ...]) -> Contraction:
+def _by_lists(
+    terms: tuple[tuple[Any, ...], ...], output: tuple[Any, ...] | None, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...] | None
+) -> Contraction:
     """The contraction that lists of numbers describe."""
-    return _contraction(terms, output, shapes)
+    return _contraction(terms, output, shapes, dtypes)
 
 
-def _contraction(terms: Sequence[Sequence[Any]], output: Sequence[Any] | None, shapes: tuple[Shape, ...]) -> Contraction:
+def _contraction(
+    terms: Sequence[Sequence[Any]], output: Sequence[Any] | None, shapes: tuple[Shape, ...], dtypes: tuple[Any, ...] | None
+) -> Contraction:
     """The contraction that subscripts mean, in which Ellipsis stands for any dimensions, and None for an output that is left out."""
     covered = [len(shape) - sum(n is not Ellipsis for n in names) for shape, names in zip(shapes, terms, strict=True)]
     for k, (shape, names, count) in enumerate(zip(shapes, terms, covered, strict=True)):
@@ -250,7 +262,7 @@ def _contraction(terms: Sequence[Sequence[Any]], output: Sequence[Any] | None, s
             raise RuntimeError(f"einsum: output subscript {_spelled(n)} appears more than once in the output")
         if not any(n in names for names in labels):
             raise RuntimeError(f"einsum: output subscript {_spelled(n)} does not appear in the equation for any input operand")
-    return Contraction(labels, wanted, shapes)
+    return Contraction([Term(tuple(names), shape) for names, shape in zip(labels, shapes, strict=True)], wanted, dtypes)
 
 
 def _expanded(names: Sequence[Any], count: int, widest: int) -> Labels:
@@ -279,7 +291,7 @@ def _sublists(args: Sequence[Any]) -> Any:
                 raise ValueError(f"einsum: expected subscripts from 0 to {_ELLIPSIS - 1}, or Ellipsis, got {n!r}")
     if not terms:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
-    return _by_lists(terms, output, _shapes(operands)).run(operands)
+    return _by_lists(terms, output, *_kinds(operands)).run(operands)
 
 
 # ---- others -------------------------------------------------------------------------------------------------------------------------
@@ -304,7 +316,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         dims = dims.tolist()
     if not isinstance(dims, int):
         dims = tuple([tuple(map(operator.index, listed)) for listed in dims])
-    return _over_dims(*_shapes((a, b)), dims).run((a, b))
+    return _over_dims(*_kinds((a, b))[0], dims).run((a, b))
 
 
 _PLAIN = (int, tuple, list)
@@ -326,9 +338,9 @@ def _over_dims(a: Shape, b: Shape, dims: int | tuple[Shape, ...]) -> Contraction
                 f"tensordot: contracted dimensions need to match, but first has size {a[i]} in dim {i} and second has size {b[j]} in dim "
                 f"{j}"
             )
-    left = list(range(len(a)))
-    right = [mine[its.index(j)] if j in its else len(a) + j for j in range(len(b))]
-    return Contraction([left, right], [n for n in left if n not in mine] + [n for n in right if n not in mine], (a, b), _total_in_its_dtype)
+    left = tuple(range(len(a)))
+    right = tuple([mine[its.index(j)] if j in its else len(a) + j for j in range(len(b))])
+    return Contraction([Term(left, a), Term(right, b)], [n for n in left + right if n not in mine], keeps_dtype=True)
 
 
 def _total_in_its_dtype(x: Any, dims: tuple[int, ...]) -> Any:
@@ -357,10 +369,10 @@ def inner(input: Any, other: Any) -> Any:
         )
     if input.ndim == 1:
         return dot(input, other) if other.ndim == 1 else matmul(other, input)
-    if other.ndim < 3:
-        return matmul(input, other if other.ndim == 1 else other.mT)
+    if other.ndim == 1:
+        return matmul(input, other)
     one_dtype("inner", [input, other])
-    return _over_dims(*_shapes((input, other)), ((-1,), (-1,))).run((input, other))
+    return _over_dims(*_kinds((input, other))[0], ((-1,), (-1,))).run((input, other))
 
 
 def _left(g: Any, other: Any, input_shape: Shape) -> Any:
@@ -382,14 +394,8 @@ def _paired(wide: Shape, fine: Shape) -> Shape:
     return tuple(map(operator.mul, wide, fine))
 
 
-def _factors(values: list[Any]) -> list[Any]:
-    """A promotion rule: a factor without dimensions counts as the other does, as in torch, which gives it dimensions first."""
-    common = promote_types(*(value.dtype for value in values))
-    return [value if value.dtype == common else value.astype(common) for value in values]
-
-
 @op(
-    "bilinear", promote=_factors,
+    "bilinear", promote=in_common_dtype,
     input=lambda g, other, input_shape: _left(g, other, input_shape),
     other=lambda g, input, other_shape: _right(g, input, other_shape),
 )  # fmt: skip

@@ -93,3 +93,9 @@ def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
 
     widened.of_floats = value  # type: ignore[attr-defined]  # which the fast path calls, where dtypes have been asked for
     return widened
+
+
+def in_common_dtype(values: list[Any]) -> list[Any]:
+    """A promotion rule for arrays: one without dimensions counts as the others do, as where torch gives it dimensions first."""
+    common = dtypes.promote_types(*(value.dtype for value in values))
+    return [value if value.dtype == common else value.astype(common) for value in values]

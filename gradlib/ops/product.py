@@ -14,7 +14,6 @@ from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.backend.rows import by_rows, makes_rows
 from gradlib.core.compile import named
-from gradlib.core.device_rules import of_any_layout
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
@@ -96,18 +95,8 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     return _turned(rows(input), rows(g)) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
 
 
-@of_any_layout
-def _on_device(input: Any, other: Any) -> Any:
-    """``matmul`` of two vectors by one launch; else by the operator of CuPy's arrays, which is quicker than the function but does not know
-    every dtype.
-    """
-    if input.ndim == 1 == other.ndim and input.dtype.kind in "fV" and (made := formulas.summed("product", input, other)) is not None:
-        return made
-    return input @ other if input.dtype.kind == "f" and capturing.capture is None else None
-
-
 @op(
-    "bilinear", promote=_multipliable, aliases=("__matmul__",), kernels={"out": _on_device},
+    "bilinear", promote=_multipliable, aliases=("__matmul__",),
     input=lambda g, other, input_shape: _left(g, other, input_shape),
     other=lambda g, input, other_shape: _right(g, input, other_shape),
 )  # fmt: skip
@@ -124,6 +113,16 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
         >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
+    return product(xp, input, other)
+
+
+def product(xp: Any, input: Any, other: Any) -> Any:
+    """``xp.matmul``, in the dtype of its operands. On a device the product of two vectors takes one launch."""
+    if xp is not np:
+        if input.ndim == 1 == other.ndim and input.dtype.kind in "fV" and (made := formulas.summed("product", input, other)) is not None:
+            return made
+        if input.dtype.kind == "f" and capturing.capture is None:
+            return operator.matmul(input, other)  # CuPy's operator is quicker than its function, but does not know every dtype
     made = multiplied(xp, input, other)
     return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
 
@@ -180,8 +179,7 @@ def weight_slope(g: Any, input: Any) -> Any:
 )  # fmt: skip
 def linear_unbiased(xp: Any, input: Any, weight: Any) -> Any:
     """``input @ weight.T`` for a matrix."""
-    made = multiplied(xp, input, weight.T)
-    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
+    return product(xp, input, weight.T)
 
 
 def _turned(left: Any, right: Any) -> Any:
@@ -195,8 +193,7 @@ def _turned(left: Any, right: Any) -> Any:
 )  # fmt: skip
 def left_transposed(xp: Any, input: Any, other: Any) -> Any:
     """``input.T @ other`` for matrices."""
-    made = multiplied(xp, input.T, other)
-    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
+    return product(xp, input.T, other)
 
 
 # ---- of given ranks -----------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ FROM_HOST = {
 }  # fmt: skip
 # Rows that multiply matrices, which another kernel does within a capture, in another order.
 PRODUCTS = {
-    "addmm", "addmm-beta=0", "addmv", "baddbmm", "bmm", "cofactors", "cofactors-rank-1", "einsum", "einsum-bilinear",
+    "addmm", "addmm-beta=0", "addmv", "baddbmm", "bmm", "cofactors", "cofactors-rank-1", "contract", "einsum", "einsum-bilinear",
     "einsum-chain", "einsum-ellipsis", "einsum-implicit", "einsum-lists", "euclidean_distance", "inner", "inner-matrices",
     "inner-of vector", "inner-vector", "left_transposed", "linear", "linear-batch", "linear-one-output", "linear-vector", "linear_unbiased",
     "linear_unbiased-vector", "matmul", "matmul-batch-matrix", "matmul-batch-vector", "matmul-broadcast", "matmul-matrix-batch",

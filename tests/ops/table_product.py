@@ -8,6 +8,7 @@ import numpy as np
 
 import gradlib
 from gradlib.ops.distance import euclidean_distance, farthest, pair_distance
+from gradlib.ops.labelled import Term, contract, paired
 from gradlib.ops.product import left_transposed
 from tests.ops.case import Case, Rng, normal, spread
 
@@ -17,6 +18,12 @@ ALL = ("float64", "float32", "float16", "bfloat16")
 def sums(equation: str) -> Any:
     """NumPy's own einsum, which contracts element by element."""
     return lambda *operands: np.einsum(equation, *operands, optimize=False)
+
+
+def contracted(equation: str, *output: int) -> Any:
+    """The product of two operands whose dimensions have letters; ``output``: the shape of the result."""
+    mine, its, made = (tuple(map(ord, letters)) for letters in equation.replace("->", ",").split(","))
+    return lambda a, b: contract(a, b, paired(Term(mine, tuple(a.shape)), Term(its, tuple(b.shape)), Term(made, output)))
 
 
 def einsum(equation: str) -> Any:
@@ -87,6 +94,9 @@ CASES = [
     Case("einsum", lambda a, b: gradlib.einsum(a, [0, ..., 1], b, [1, 2], [..., 2, 0]), normal((2, 5, 3), (3, 4)), sums("iaj,jk->aki"),
          label="lists"),
     Case("einsum", einsum("ij,jk"), normal((2, 0), (0, 3)), lambda a, b: np.zeros((2, 3)), label="empty"),
+    Case("contract", contracted("bij,jbk->kib", 4, 2, 3), normal((3, 2, 5), (5, 3, 4)), sums("bij,jbk->kib"), complex=True, dtypes=ALL),
+    Case("contract", contracted("bi,bj->jbi", 4, 3, 2), normal((3, 2), (3, 4)), sums("bi,bj->jbi"), complex=True, label="no-sum"),
+    Case("contract", contracted("ij,j->i", 1), normal((1, 3), (3,)), sums("ij,j->i"), label="size-1"),
     Case("tensordot", lambda a, b: gradlib.tensordot(a, b, 2), normal((4, 2, 3), (2, 3, 2)), sums("aij,ijb->ab"), complex=True),
     Case("tensordot", lambda a, b: gradlib.tensordot(a, b, ([0, -1], [1, 0])), normal((2, 4, 3), (3, 2, 2)), sums("iaj,jib->ab"),
          complex=True, label="lists"),

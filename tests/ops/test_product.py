@@ -246,10 +246,45 @@ def test_a_chain_is_contracted_from_its_cheap_end() -> None:
     stack = [y.grad_fn]
     while stack:
         node = stack.pop()
-        if node is not None and node.name() == "MatmulBackward0":
+        if node is not None and node.name() == "ContractBackward0":
             seen.append(node.shape)
         stack += [edge for edge, _ in node.next_functions] if node is not None else []
     assert max(int(np.prod(shape)) for shape in seen) <= 1000
+
+
+def test_a_product_of_two_operands_is_one_operation() -> None:
+    """So are its gradients, and theirs; whatever order the dimensions have, what is computed lies in the order of the result."""
+    rng = np.random.default_rng(0)
+    a, b, c = (gradlib.tensor(rng.standard_normal(shape)).requires_grad_() for shape in ((2, 3, 4, 5), (2, 6, 4, 5), (6, 1, 5)))
+    for made, operands in (
+        (gradlib.einsum("bqhd,bkhd->bhkq", a, b), (a, b)),
+        (gradlib.einsum("bq...d,k...d->bqk...", a, c), (a, c)),
+        (gradlib.einsum("bqhd,bkhd->kqhdb", a, b), (a, b)),
+        (gradlib.tensordot(a, b, ([0, 3], [0, 3])), (a, b)),
+        (gradlib.inner(a, c), (a, c)),
+    ):
+        grads = gradlib.autograd.grad(made, operands, gradlib.ones_like(made).requires_grad_(), create_graph=True)
+        for each in (made, *grads):
+            assert each.grad_fn.name() == "ContractBackward0"
+            assert not [node.name() for node, _ in each.grad_fn.next_functions if node is not None and node.name() != "AccumulateGrad"]
+    assert gradlib.einsum("ij,jk->ki", A, B).is_contiguous()
+    assert gradlib.einsum("i,j->ji", V, V[:2]).is_contiguous()
+
+
+def test_many_small_outer_products(rng: np.random.Generator) -> None:
+    """Of a column and a row for each example, more than 2048 of which NumPy would multiply three numbers at a time."""
+    a, b = rng.standard_normal((2, 3000, 3))
+    made = gradlib.einsum("bi,bj->bij", gradlib.tensor(a), gradlib.tensor(b))
+    np.testing.assert_array_equal(host(made), a[:, :, None] * b[:, None, :])
+    turned = gradlib.einsum("bi,bj->jbi", gradlib.tensor(a), gradlib.tensor(b))
+    np.testing.assert_array_equal(host(turned), np.einsum("bi,bj->jbi", a, b))
+
+
+def test_a_factor_without_dimensions_counts_in_einsum_as_the_other() -> None:
+    """As in torch, which gives it dimensions before the two meet."""
+    a, number = gradlib.ones(1), gradlib.tensor(2.0, dtype="float64")
+    assert gradlib.einsum("i,->i", a, number).dtype == gradlib.einsum("i,->", a, number).dtype == gradlib.float64
+    assert gradlib.einsum("i,->i", gradlib.ones(3), number).dtype == gradlib.float64
 
 
 @given(st.data())

@@ -87,10 +87,12 @@ def test_flops_of_linear_and_trajectories() -> None:
     u = gradlib.zeros(2, 8, 3, requires_grad=True)
     with profile(with_flops=True) as found:
         gradlib.nn.functional.linear(gradlib.ones(6, 4), gradlib.ones(5, 4), gradlib.ones(5))
+        gradlib.einsum("bij,bkj->kb", gradlib.ones(2, 3, 4), gradlib.ones(2, 5, 4))
         motion = trajectory.step_acceleration(u, (gradlib.zeros(2, 3),), 0.05)
         motion.position.sum().backward()
     events = {e.name: e for e in found.function_events}
     assert events["linear"].flops == 6 * 5 * (2 * 4 + 1)
+    assert events["contract"].flops == 2 * 2 * 4 * 5, "einsum has summed over i before"
     outputs = sum(x.numel() for x in (motion.position, motion.velocity, motion.acceleration, motion.jerk))
     assert events["step_acceleration"].flops == 2 * outputs
     assert events["StepAccelerationBackward0"].flops == 2 * outputs

@@ -29,6 +29,8 @@ def forward_flops(name: str, args: tuple[Any, ...], made: Any) -> int:
         outputs = math.prod(shape_of(made))
         biased = len(args) > 2
         return outputs * (2 * shape_of(args[0])[-1] + biased)
+    if name == "contract":
+        return 2 * args[2].multiplications if args[2].sums else 0
     for prefix, each in _EACH_OUTPUT.items():
         if name.startswith(prefix):
             adjoint = "adjoint" in name
@@ -47,7 +49,7 @@ def backward_flops(name: str, forward: int, wanted: int) -> int:
     Args:
         name: of the operation; forward: what its call took; wanted: how many of its inputs get a gradient.
     """
-    return forward * wanted if name in ("matmul", "linear") else forward
+    return forward * wanted if name in ("matmul", "linear", "contract") else forward
 
 
 def _arrays(values: Any) -> list[Any]:
