@@ -32,6 +32,9 @@ FORMULAS = {
     "addcmul": ("x y w c", "x + y * w * c"),
     "clamp": ("x y w", "isnan(x) ? x : isnan(y) ? y : isnan(w) ? w : min(max(x, y), w)"),
     "cross_entropy_with_logits": ("x y", "(1 - y) * x + (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
+    "distance_of_products": (
+        "x y w", "[&] { const T square = x * T(-2) + y + w; return isnan(square) ? square : sqrt(max(square, T(0))); }()",
+    ),
     "elu": ("x a", "x >= 0 ? x : a * expm1(x)"),
     "erf": ("x", "erf(x)"),
     "frac": ("x", "x - trunc(x)"),

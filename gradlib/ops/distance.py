@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, pairs
+from gradlib.backend import dtype as dtypes, formulas, pairs
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.elementwise import abs, sgn
 from gradlib.ops.linalg.norms import norm_slope, vector_norm
-from gradlib.ops.product import matmul, multiplied, one_dtype
+from gradlib.ops.product import matmul, one_dtype, product
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.select import where_op
 
@@ -36,10 +36,12 @@ def _pulled(g: Any, points: Any, others: Any, out: Any) -> Any:
 )  # fmt: skip
 def euclidean_distance(xp: Any, x1: Any, x2: Any) -> Any:
     """Distances from |x|² + |y|² - 2 x·y: one matrix product instead of all differences, at the cost of digits where points are close."""
-    squares = multiplied(xp, x1, x2.swapaxes(-1, -2)).astype(x1.dtype, copy=False)
+    squares, own, others = product(xp, x1, x2.swapaxes(-1, -2)), _own_products(xp, x1)[..., :, None], _own_products(xp, x2)[..., None, :]
+    if xp is not np and (made := formulas.formula("distance_of_products")(squares, own, others)) is not None:
+        return made
     squares *= -2
-    squares += _own_products(xp, x1)[..., :, None]
-    squares += _own_products(xp, x2)[..., None, :]
+    squares += own
+    squares += others
     return xp.sqrt(xp.maximum(squares, 0, out=squares), out=squares)
 
 

@@ -18,7 +18,6 @@ from gradlib.ops.linalg.solve import inv
 from gradlib.ops.product import cross, matmul, one_dtype, vdot
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
-from gradlib.ops.shape import reshape
 from gradlib.ops.slices import diagonal
 
 __all__ = ["matrix_power"]
@@ -74,32 +73,25 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
     one_dtype("multi_dot", parts)
-    order, row, column = _plan(tuple([x._array.shape if type(x) is Tensor else tuple(raw(x).shape) for x in parts]))
-    if row:
-        parts[0] = reshape(parts[0], (1, -1))
-    if column:
-        parts[-1] = reshape(parts[-1], (-1, 1))
-    for i in order:
+    for i in _plan(tuple([x._array.shape if type(x) is Tensor else tuple(raw(x).shape) for x in parts])):
         parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
-    result = parts[0][0] if row else parts[0]
-    return result[..., 0] if column else result
+    return parts[0]
 
 
 _square = matrices("matrix_power", square=True, low_precision=True, integers=True)
 
 
 @functools.lru_cache(maxsize=512)
-def _plan(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], bool, bool]:
-    """The order of the products, and whether the first tensor is a row and the last one a column. Raises: as ``multi_dot``."""
+def _plan(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """The order of the products. Raises: as ``multi_dot``."""
     for i, shape in enumerate(shapes):
         if len(shape) != 2 and (len(shape) != 1 or 0 < i < len(shapes) - 1):
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
         if i and shape[0] != shapes[i - 1][-1]:
             met = f"{list(shapes[i - 1])} and {list(shape)}"
             raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {met} cannot be multiplied")
-    row, column = (len(shape) == 1 for shape in (shapes[0], shapes[-1]))
-    inner = [shape[0] for shape in shapes[1:]]
-    return _order((1 if row else shapes[0][0], *inner, 1 if column else shapes[-1][1])), row, column
+    first, last = shapes[0], shapes[-1]
+    return _order((first[0] if len(first) == 2 else 1, *(shape[0] for shape in shapes[1:]), last[1] if len(last) == 2 else 1))
 
 
 def _order(sizes: tuple[int, ...]) -> tuple[int, ...]:
