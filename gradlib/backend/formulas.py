@@ -27,7 +27,7 @@ _FINITE = 3.0e38
 
 FORMULAS = {
     "absolute_slope": ("g x y c", "g / c * ((x > y) - (x < y))"),
-    "add_scaled": ("x y c", "x + y * c"),
+    "add_scaled": ("x y c b", "(b == 0 ? T(0) : x * b) + y * c"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
     "clamp": ("x y w", "isnan(x) ? x : isnan(y) ? y : isnan(w) ? w : min(max(x, y), w)"),

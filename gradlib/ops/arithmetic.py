@@ -96,25 +96,32 @@ def _by_alpha(value: Any, alpha: Any, common: np.dtype) -> Any:
 
 @op(
     "elementwise", promote="same", method=False, kernels={"out": "add_scaled"},
-    input=lambda g: g,
+    input=lambda g, beta: g if beta == 1 else g * beta,
     scaled=lambda g, alpha: g * alpha,
 )  # fmt: skip
-def add_scaled(xp: Any, input: Any, scaled: Any, alpha: float) -> Any:
-    """input + alpha * scaled, of one real float dtype; a difference has the opposite alpha, which a zero's sign shows."""
-    return input + scaled * input.dtype.type(alpha)
+def add_scaled(xp: Any, input: Any, scaled: Any, alpha: float, beta: float = 1) -> Any:
+    """beta * input + alpha * scaled, of one real float dtype; a difference has the opposite alpha, which a zero's sign shows.
+
+    A beta of zero makes zero of what is NaN or infinite too, as in BLAS.
+    """
+    number = input.dtype.type
+    if beta != 1:
+        input = input * number(beta) if beta else xp.zeros_like(input)
+    return input + (scaled if alpha == 1 else scaled * number(alpha))
 
 
 _ADD, _SUB, _RSUB = (named(add_scaled, name) for name in ("add", "sub", "rsub"))
 
 
-def _in_one_launch(input: Any, other: Any, alpha: Any) -> bool:
-    """Whether these are for ``add_scaled``: two tensors of a GPU, both float32 or both float64, and a number."""
-    if type(input) is not Tensor or type(other) is not Tensor or (type(alpha) is not float and type(alpha) is not int):
+def takes_factors(input: Any, scaled: Any, alpha: Any, beta: Any = 1) -> bool:
+    """Whether these are for ``add_scaled``: two tensors, both float32 or both float64, and numbers."""
+    if type(input) is not Tensor or type(scaled) is not Tensor:
         return False
-    a, b = input._array, other._array
-    if type(a) is np.ndarray or type(a) is not type(b) or a.dtype is not b.dtype or a.dtype.char not in "fd":
+    a, b = input._array, scaled._array
+    if type(a) is not type(b) or a.dtype is not b.dtype or a.dtype.char not in "fd":
         return False
-    return -3e38 < alpha < 3e38  # others are for ``_by_alpha`` to refuse
+    are_numbers = (type(alpha) is float or type(alpha) is int) and (type(beta) is float or type(beta) is int)
+    return are_numbers and -3e38 < alpha < 3e38 and -3e38 < beta < 3e38  # others are for ``_by_alpha`` to refuse
 
 
 @composite(bare=True)
@@ -129,7 +136,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.add(gradlib.tensor([1, 2]), gradlib.tensor([10, 20]), alpha=2)
         tensor([21, 42])
     """
-    if alpha != 1 and out is None and _in_one_launch(input, other, alpha):
+    if alpha != 1 and out is None and takes_factors(input, other, alpha):
         return _ADD(input, other, alpha)
     return add_op(input, other if _is_one(alpha) else _times("add", alpha, input, other, other), out=out)
 
@@ -146,7 +153,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
         tensor([ 8, 16])
     """
-    if alpha != 1 and out is None and _in_one_launch(input, other, alpha):
+    if alpha != 1 and out is None and takes_factors(input, other, alpha):
         return _SUB(input, other, -float(alpha))
     return sub_op(input, other if _is_one(alpha) else _times("sub", alpha, input, other, other), out=out)
 
@@ -163,7 +170,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         >>> gradlib.rsub(gradlib.tensor([1, 2]), 10)
         tensor([9, 8])
     """
-    if alpha != 1 and _in_one_launch(input, other, alpha):
+    if alpha != 1 and takes_factors(input, other, alpha):
         return _RSUB(other, input, -float(alpha))
     return rsub_op(input if _is_one(alpha) else _times("rsub", alpha, input, other, input), other)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, formulas, small_products
-from gradlib.backend.array import SMALL, device_array, is_array
+from gradlib.backend.array import SMALL, cupy, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.backend.rows import by_rows, makes_rows
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.arithmetic import add_scaled, takes_factors
 from gradlib.ops.complex import conj
 from gradlib.ops.copies import fill
 from gradlib.ops.dims import wrap_dim
@@ -338,10 +340,12 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
-    if beta == 1 == alpha and type(input) is type(product) is Tensor:
+    if beta == 1 == alpha and type(input) is type(product) is Tensor:  # the common case
         a, b = input._array, product._array
-        if a.shape == b.shape and (dtype := a.dtype) is b.dtype and dtype.kind in "fc":
+        if a.shape == b.shape and a.dtype is b.dtype and a.dtype.kind in "fc":
             return input + product
+    if alpha and takes_factors(input, product, alpha, beta) and _stretches(input._array.shape, product._array.shape):
+        return input + product if beta == 1 == alpha else _ADD_SCALED(input, product, alpha, beta)
     if type(input) is not Tensor and not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if input.dtype is not product.dtype or input.dtype.kind not in "fc":
@@ -352,7 +356,36 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return _scaled(input, beta) + _scaled(product, alpha)
 
 
-@composite(inplace=True)
+def _stretches(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether an array of a shape broadcasts to the wanted one."""
+    if shape == wanted:
+        return True
+    more = len(wanted) - len(shape)
+    for size, goal in zip(shape, wanted[more:], strict=False):
+        if size != goal and size != 1:
+            return False
+    return more >= 0
+
+
+_ADD_SCALED = named(add_scaled, "add")
+
+
+def _into(rank: int, other_rank: int) -> Callable[..., bool]:
+    """What adds a product of operands of these ranks to an array of a device in place, by one launch; it returns whether it did."""
+
+    def written(input: Any, one: Any, two: Any, beta: Any = 1, alpha: Any = 1) -> bool:
+        if not type(one) is type(two) is type(input) or one.ndim != rank or two.ndim != other_rank or one.shape[:-2] != two.shape[:-2]:
+            return False
+        if not (input.dtype is one.dtype is two.dtype) or input.dtype.char not in "fd" or not alpha:
+            return False
+        _multipliable([one, two])
+        made = product(cupy(), one, two)
+        return made.shape == input.shape and formulas.formula("add_scaled")(input, made, alpha, beta, out=input) is not None
+
+    return written
+
+
+@composite(inplace=True, device_into=_into(2, 2))
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)`` of matrices.
 
@@ -367,10 +400,10 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
         tensor([[11., 21.],
                 [31., 41.]])
     """
-    return _added("addmm", input, mm(mat1, mat2), beta, alpha)
+    return _added("addmm", input, mm.__wrapped__(mat1, mat2), beta, alpha)  # which takes no out here
 
 
-@composite(inplace=True)
+@composite(inplace=True, device_into=_into(2, 1))
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,).
 
@@ -384,10 +417,10 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
         >>> gradlib.addmv(gradlib.ones(2), gradlib.eye(2), gradlib.tensor([3.0, 4.0]))
         tensor([4., 5.])
     """
-    return _added("addmv", input, mv(mat, vec), beta, alpha)
+    return _added("addmv", input, mv.__wrapped__(mat, vec), beta, alpha)
 
 
-@composite(inplace=True)
+@composite(inplace=True, device_into=_into(3, 3))
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``addmm`` for batches of matrices.
 
@@ -401,7 +434,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
         >>> gradlib.baddbmm(gradlib.ones(1, 1, 1), gradlib.ones(1, 1, 3), gradlib.ones(1, 3, 1))
         tensor([[[4.]]])
     """
-    return _added("baddbmm", input, bmm.__wrapped__(batch1, batch2), beta, alpha)  # bmm, which takes no out here
+    return _added("baddbmm", input, bmm.__wrapped__(batch1, batch2), beta, alpha)
 
 
 # ---- in space -----------------------------------------------------------------------------------------------------------------------

@@ -36,11 +36,7 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "matrix_norm-*": (29, "singular values, then their sum or the largest"),
     "*_loss-weight": (35, "weights of elements: each step of the formula is a launch"),
     "cross_entropy-*": (33, "smoothed probabilities, and rows that are more than the kernel takes, step by step"),
-    "addm*": (35, "factors, a product and a sum"),
-    "baddbmm_": (21, "the same"),
     "einsum-all": (24, "two sums, then a product"),
-    "multi_dot": (24, "two products"),
-    "euclidean_distance": (26, "distances by products, as of large matrices: each step is a launch"),
     "logsumexp-integers": (25, "they become floats first, and each step is a launch"),
 }
 """By pattern of the names of rows, the most calls that one of them takes, and why; the first pattern that fits counts."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
+from gradlib.ops.arithmetic import add_scaled
 from tests.ops.case import Case, normal, spread, uniform
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -37,6 +38,7 @@ CASES = [
     Case("sub", lambda a, b: a - b, normal(*WIDE), lambda a, b: a + -b, complex=True, dtypes=ALL),
     Case("sub", lambda a, b: gradlib.sub(a, b, alpha=0.5), normal((3,), (2, 3)), lambda a, b: a - b / 2, complex=True, label="alpha"),
     Case("rsub", lambda a: 2 - a, normal((3,)), lambda a: -(a - 2), complex=True, dtypes=ALL, label="operator"),
+    Case("add_scaled", lambda a, b: add_scaled(a, b, -3, 0.5), normal((3,), (2, 3)), lambda a, b: a / 2 - 3 * b),
     Case("rsub", lambda a, b: gradlib.rsub(a, b, alpha=2), normal(*WIDE), lambda a, b: b - 2 * a, complex=True, label="alpha"),
     Case("mul", lambda a, b: a * b, normal(*WIDE), lambda a, b: b * a, complex=True, dtypes=ALL),
     Case("mul", lambda a: 2 * a * -1.5, normal((3,)), lambda a: a * -3, complex=True, dtypes=ALL, label="number"),

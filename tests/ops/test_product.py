@@ -154,6 +154,41 @@ def test_in_place() -> None:
     assert gradlib.zeros(1, 2, 2, dtype="float64").baddbmm_(A[None], B[None]).shape == (1, 2, 2)
 
 
+def test_a_sum_with_factors_is_one_operation() -> None:
+    a = gradlib.ones(2, dtype="float64", requires_grad=True)
+    for made, name in (
+        (gradlib.addmm(a, A, B.requires_grad_(), beta=0.5, alpha=-2), "MmBackward0"),
+        (gradlib.addmv(a, A.requires_grad_(), V, alpha=3), "MvBackward0"),
+        (gradlib.add(a, A @ B, alpha=3), "MatmulBackward0"),
+    ):
+        assert made.grad_fn.name() == "AddBackward0"
+        assert [node.name() for node, _ in made.grad_fn.next_functions] == ["AccumulateGrad", name]
+
+
+@pytest.mark.nonfinite
+def test_in_place_where_nothing_is_recorded() -> None:
+    """On a device the sum is one launch, which reads what it writes."""
+    square = np.arange(4.0).reshape(2, 2)
+    for turned in (False, True):
+        x = gradlib.tensor(square.T.copy()).T if turned else gradlib.tensor(square)
+        assert x.addmm_(x, x, beta=2, alpha=-1)._version == 1
+        np.testing.assert_array_equal(host(x), 2 * square - square @ square)
+    x = gradlib.full((1, 2, 2), float("nan"), dtype="float64")
+    assert x.baddbmm_(A[None], B[None], beta=0, alpha=0.5).tolist() == (A @ B / 2)[None].tolist()
+    x.fill_(1.0)
+    for wrong in (
+        lambda: x.baddbmm_(A[None], B.expand(2, 3, 2)),
+        lambda: x[0].addmm_(A[None], B),
+        lambda: x[0].addmm_(A, B.T),
+        lambda: x[0].addmm_(A.float(), B),
+        lambda: x[0].addmm_(A[:1], B[:, :1].repeat(1, 3)),
+        lambda: x[0, 0].addmv_(A, V[:2]),
+    ):
+        with pytest.raises(RuntimeError):
+            wrong()
+    assert x.tolist() == [[[1.0, 1.0], [1.0, 1.0]]]
+
+
 # ---- distances --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +218,14 @@ def test_the_product_is_used_for_many_points_and_agrees(monkeypatch: pytest.Monk
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-10)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-10)
     assert found[0][2] == "EuclideanDistanceBackward0" != found[1][2]
+
+
+@pytest.mark.nonfinite
+def test_a_point_without_a_place_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distance, "_FEW", 0)
+    x = gradlib.tensor([[0.0, float("nan")], [3.0, 4.0]])
+    made = host(gradlib.cdist(x, gradlib.zeros(1, 2), compute_mode="use_mm_for_euclid_dist"))
+    np.testing.assert_array_equal(made, [[np.nan], [5.0]])
 
 
 def test_no_coordinates_and_no_points() -> None:

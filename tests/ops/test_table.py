@@ -239,6 +239,5 @@ WHERE_NO_TRANSFORM_IS_ACTIVE = {
 def test_the_table_covers_every_operation() -> None:
     """Those of the trajectory package are held against their own oracle in ``tests/trajectory``."""
     declared = {name for name, op in REGISTRY.items() if op.value.__module__.startswith("gradlib.ops.")}
-    with_alpha = {"add_scaled"}  # which the rows of add, sub and rsub with alpha run on a device
-    missing = sorted((declared | {*COMPOSITES}) - {case.op for case in CASES} - WHERE_NO_TRANSFORM_IS_ACTIVE - with_alpha)
+    missing = sorted((declared | {*COMPOSITES}) - {case.op for case in CASES} - WHERE_NO_TRANSFORM_IS_ACTIVE)
     assert not missing, f"no row of the table for: {', '.join(missing)}"
