@@ -13,6 +13,7 @@ import pytest
 from gradlib.backend import (
     classes,
     copying,
+    cross,
     elimination,
     folding,
     formulas,
@@ -224,7 +225,7 @@ SMALL = {
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f", False), "classes": classes.source("f"),
     "integrals": integrals.source("f"),
-    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
+    "cross": cross.source("f"), "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
     "line_slopes": line_slopes.source("f", False), "line_slopes, float64": line_slopes.source("d", False),
     "moments": moments.source("f", False), "moments, float64": moments.source("d", False),
     "reducing, strided": reducing.source("f", True), "line_slopes, strided": line_slopes.source("f", True),

@@ -189,6 +189,21 @@ def test_in_place_where_nothing_is_recorded() -> None:
     assert x.tolist() == [[[1.0, 1.0], [1.0, 1.0]]]
 
 
+# ---- in space ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_cross_products_along_each_dimension(rng: np.random.Generator, dtype: str) -> None:
+    a, b = (gradlib.tensor(rng.standard_normal((3, 5, 3, 2)), dtype=dtype) for _ in range(2))
+    for dim in (0, 2, -2):
+        for x, y in ((a, b), (a.transpose(1, 3), b.transpose(1, 3)), (a[:, :, :, 1:], b[:, :, :, 1:]), (a, b[:, :, :, :1])):
+            exact = np.cross(host(x.double()), host(y.double()), axis=dim)
+            made = gradlib.cross(x, y, dim)
+            assert made.dtype == a.dtype
+            np.testing.assert_allclose(host(made.double()), exact, atol=6 * float(gradlib.finfo(a.dtype).eps))
+    assert not gradlib.cross(a, a, 0).any(), "no rounding is left of a vector and itself"
+
+
 # ---- distances --------------------------------------------------------------------------------------------------------------------------
 
 
