@@ -824,6 +824,9 @@ def wrap(array: Array) -> Tensor:
     return tensor
 
 
+_NUMBERS = (np.generic, int, float, complex)
+
+
 def wrap_all(several: Iterable[Array]) -> list[Tensor]:
     """``wrap`` of each; the arrays are of one library."""
     cls = InferenceTensor if global_state.active and thread_state.inference else Tensor
@@ -831,7 +834,8 @@ def wrap_all(several: Iterable[Array]) -> list[Tensor]:
     tensors = []
     for array in several:
         if type(array) is not known:
-            array = as_array(array)
+            if isinstance(array, _NUMBERS):  # for a 0-d result, as in ``as_array``
+                array = np.asarray(array)
             known = type(array)
         tensor = _new(cls)
         tensor._array = array

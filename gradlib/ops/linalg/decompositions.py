@@ -160,15 +160,17 @@ def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
 def eig_op(xp: Any, A: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix."""
     (values, vectors), broken = _of_general(xp, "eig", A)
-    dtype = dtypes.to_complex(A.dtype)
-    return nan_where(broken, values.astype(dtype, copy=False), vectors.astype(dtype, copy=False))
+    if values.dtype.kind != "c":  # as NumPy has them where all values are real
+        dtype = dtypes.to_complex(A.dtype)
+        values, vectors = values.astype(dtype), vectors.astype(dtype)
+    return nan_where(broken, values, vectors)
 
 
 @op("none", promote=matrices("eigvals", square=True), also=("A",))
 def eigvals_op(xp: Any, A: Any) -> Any:
     """Eigenvalues alone, where no gradient is wanted."""
     values, broken = _of_general(xp, "eigvals", A)
-    return nan_where(broken, values.astype(dtypes.to_complex(A.dtype), copy=False))
+    return nan_where(broken, values if values.dtype.kind == "c" else values.astype(dtypes.to_complex(A.dtype)))
 
 
 @composite(method=False)
