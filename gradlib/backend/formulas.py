@@ -57,13 +57,13 @@ FORMULAS = {
 """By name the operands, in their order, and the value, computed in T."""
 
 SUMS = {
-    "absolute": ("x y", "fabs(x - y)"),
+    "absolute": ("x y", "fabs(T(E(x - y)))"),
     "product": ("x y", "x * y"),
     "shares": ("x y a b", "-(x * (y * a + b))"),
-    "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return (size - near * T(0.5)) * near; }()"),
-    "squared": ("x y", "(x - y) * (x - y)"),
+    "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return T(E((size - near * T(0.5)) * near)); }()"),
+    "squared": ("x y", "[&] { const T away = T(E(x - y)); return T(E(away * away)); }()"),
 }
-"""The same of formulas that are summed over all elements of arrays of one shape."""
+"""The same of formulas that are summed over all elements of arrays of one shape. E rounds what the elements of losses are rounded to."""
 
 
 def typed(value: str, char: str) -> str:
@@ -212,15 +212,22 @@ def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[in
     return shape, n, "bw"[groups - 1], made
 
 
-def sum_source(name: str, char: str) -> str:
-    """The kernel of a sum, divided by a number ``by``: one block of it, of which each thread adds up some elements."""
+def sum_source(name: str, char: str, weighted: bool = False) -> str:
+    """The kernel of a sum, divided by a number ``by``: one block of it, of which each thread adds up some elements.
+
+    Args:
+        weighted: each element has a weight, in a third array.
+    """
     names, value = SUMS[name]
     ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
-    arrays = [each for each in names.split() if each in "xy"]
-    parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in names.split()]
+    arrays, operands = ["x", "y", *["w"] * weighted], names.split()
+    operands = [*arrays, *operands[2:]]
+    parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in operands]
     loads = "".join(f"const {computed} {each} = {computed}({each}_[i]); " for each in arrays)
+    value = f"T(E({value} * w))" if weighted else value
     return f"""{HEADERS.get(char, "")}
 typedef {computed} T;
+typedef {ctype} E;
 extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {computed} by, unsigned n) {{
     __shared__ {computed} parts[32];
     {computed} s = 0;
@@ -237,21 +244,28 @@ extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {
 
 
 @cache
-def _sum_kernel(name: str, char: str) -> Kernel:
-    return kernel_in(compiled(sum_source(name, char), "--fmad=false"), name)
+def _sum_kernel(name: str, char: str, weighted: bool) -> Kernel:
+    return kernel_in(compiled(sum_source(name, char, weighted), "--fmad=false"), name)
 
 
-def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1) -> Array | None:
-    """A formula of `SUMS` of two arrays on the current device, divided by a number; None where no kernel serves them."""
+def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1, weight: Array | None = None) -> Array | None:
+    """A formula of `SUMS` of two arrays on the current device, divided by a number; None where no kernel serves them.
+
+    Args:
+        weight: an array like these, whose elements each of the formula's is multiplied by.
+    """
     dtype, data, n = x.dtype, x.data, x.size
-    char = dtype.char
-    if char not in CTYPES or y.dtype is not dtype or x.shape != y.shape or not 0 < n <= LONGEST or y.data.device_id != data.device_id:
+    char, arrays = dtype.char, [data.ptr]
+    if char not in CTYPES or not x._c_contiguous or not 0 < n <= LONGEST or not 0 < by < _FINITE:
         return None
-    if not (x._c_contiguous and y._c_contiguous and 0 < by < _FINITE):
-        return None
+    for other in (y,) if weight is None else (y, weight):
+        its = other.data
+        if other.dtype is not dtype or other.shape != x.shape or not other._c_contiguous or its.device_id != data.device_id:
+            return None
+        arrays.append(its.ptr)
     for each in numbers:
         if not -_FINITE < each < _FINITE:
             return None
     out, block = type(x)((), dtype), min(1024, -(-n // 32) * 32)
-    values = (data.ptr, y.data.ptr, *numbers, out.data.ptr, by, n)
-    return out if _sum_kernel(name, char).run(data.device_id, block, block, *values) else None
+    kernel = _sum_kernel(name, char, weight is not None)
+    return out if kernel.run(data.device_id, block, block, *arrays, *numbers, out.data.ptr, by, n) else None

@@ -105,6 +105,16 @@ def distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
+@rule("weighted_distance")
+def weighted_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The sum over each example, divided by a number."""
+    input, target, weight = (physical(level, x) for x in args[:3])
+    kind, beta, by = args[3:]
+    away = input - target
+    each = run("smooth_absolute", away, beta, False) if kind == "smooth" else run("square" if kind == "squared" else "abs", away)
+    return run("sum", _flat(each * weight), 1, False, None) / by
+
+
 @rule("max_all", "min_all", "median_all")
 def of_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """The maximum, minimum or median of each example, behind the batch and what it leaves out itself."""

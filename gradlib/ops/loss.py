@@ -11,6 +11,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, formulas, vectorised
 from gradlib.backend.array import Namespace
 from gradlib.backend.formulas import formula
+from gradlib.backend.kernel_text import CTYPES
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -70,16 +71,32 @@ def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: boo
     if weight.shape != input.shape:
         raise ValueError(f"Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}.")
     if reduction == "mean" and by_weight:
-        return sum(loss * weight) / sum(weight)
+        return _by_weight(sum(loss * weight), weight, reduction)
     return reduced(loss * weight, reduction)
 
 
-def _are_plain(input: Any, target: Any) -> bool:
-    """Whether these are Tensors of one shape and one dtype, float32 or float64: their loss is one operation."""
-    if type(input) is not Tensor or type(target) is not Tensor:
+def _by_weight(summed: Any, weight: Any, reduction: str) -> Any:
+    """The sum of weighted losses, or their mean: the sum divided by that of the weights."""
+    return summed / sum(weight) if reduction == "mean" else summed
+
+
+def _are_plain(input: Any, *others: Any) -> bool:
+    """Whether these are Tensors of one shape and one real float dtype, on the host float32 or float64: their loss is one operation.
+
+    A weight among the others may be None.
+    """
+    if type(input) is not Tensor:
         return False
-    a, b = input._array, target._array
-    return type(a) is type(b) and a.dtype is b.dtype and a.dtype.char in "fd" and a.shape == b.shape and a.size > 0
+    a = input._array
+    for other in others:
+        if other is None:
+            continue
+        if type(other) is not Tensor:
+            return False
+        b = other._array
+        if type(a) is not type(b) or a.dtype is not b.dtype or a.shape != b.shape:
+            return False
+    return a.size > 0 and a.dtype.char in ("fd" if type(a) is np.ndarray else CTYPES)
 
 
 # ---- regression ---------------------------------------------------------------------------------------------------------------
@@ -133,6 +150,36 @@ def absolute_distance(xp: Namespace, input: Any, target: Any, mean: bool = True)
 _l1 = named(absolute_distance, "l1_loss")
 
 
+def _each(away: Any, kind: str, beta: float) -> Any:
+    """The loss of each difference; ``kind``: a name of `gradlib.backend.formulas.SUMS`."""
+    return square(away) if kind == "squared" else abs(away) if kind == "absolute" else smooth_absolute(away, beta, False)
+
+
+def _each_slope(g: Any, away: Any, kind: str, beta: float) -> Any:
+    return away * (g * 2) if kind == "squared" else sign(away) * g if kind == "absolute" else _smooth_slope(g, away, beta, False)
+
+
+@op(
+    "other", promote="same", method=False, complex="none", node="sum",
+    input=lambda g, input, target, weight, kind, beta, by: _each_slope(weight * (g / by), input - target, kind, beta),
+    target=lambda g, input, target, weight, kind, beta, by: _each_slope(weight * (g / by), target - input, kind, beta),
+    weight=lambda g, input, target, kind, beta, by: _each(input - target, kind, beta) * (g / by),
+    kernels={
+        "out": lambda input, target, weight, kind, beta, by: formulas.summed(
+            kind, input, target, *[beta] * (kind == "smooth"), by=by, weight=weight
+        )
+    },
+)  # fmt: skip
+def weighted_distance(xp: Namespace, input: Any, target: Any, weight: Any, kind: str, beta: float = 1.0, by: float = 1) -> Any:
+    """The sum of ``_each`` of the differences of two arrays, each element with its weight, divided by a number; all of one shape."""
+    summed = total(xp, _each(input - target, kind, beta) * weight, None, False)
+    return back(summed / by, input.dtype)
+
+
+_weighted_mse, _weighted_l1, _weighted_huber = (named(weighted_distance, f"{name}_loss", node=False) for name in ("mse", "l1", "huber"))
+_mean_weighted_huber = named(named(weighted_distance, "mean"), "huber_loss", node=False)  # the last of torch's steps is that
+
+
 @composite(method=False)
 def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
@@ -151,8 +198,10 @@ def mse_loss(
         tensor(2.5000)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    if weight is None and reduction != "none" and _are_plain(input, target):
-        return _mse(input, target, reduction == "mean")
+    if reduction != "none" and _are_plain(input, target, weight):
+        if weight is None:
+            return _mse(input, target, reduction == "mean")
+        return _by_weight(_weighted_mse(input, target, weight, "squared"), weight, reduction)
     return _weighted(square(_difference("mse_loss", input, target)), weight, input, reduction)
 
 
@@ -170,9 +219,10 @@ def l1_loss(
         tensor(1.5000)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    on_device = type(input) is Tensor and type(input._array) is not np.ndarray
-    if on_device and weight is None and reduction != "none" and _are_plain(input, target):
-        return _l1(input, target, reduction == "mean")
+    if reduction != "none" and (weight is not None or type(raw(input)) is not np.ndarray) and _are_plain(input, target, weight):
+        if weight is None:
+            return _l1(input, target, reduction == "mean")
+        return _by_weight(_weighted_l1(input, target, weight, "absolute"), weight, reduction)
     return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, reduction)
 
 
@@ -280,8 +330,12 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     reduction = reduction_of(None, None, reduction)
-    if weight is None and reduction != "none" and _are_plain(input, target):
-        return _huber([input, target], delta, False, reduction == "mean")
+    if reduction != "none" and _are_plain(input, target, weight):
+        if weight is None:
+            return _huber([input, target], delta, False, reduction == "mean")
+        if reduction == "sum":
+            return _weighted_huber(input, target, weight, "smooth", delta)
+        return _mean_weighted_huber(input, target, weight, "smooth", delta, input._array.size)
     away = _difference("huber_loss", input, target)
     if away.dtype != input.dtype and not dtypes.can_cast(away.dtype, input.dtype):
         raise RuntimeError(

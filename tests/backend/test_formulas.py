@@ -47,6 +47,10 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "huber_loss": lambda x, y, **how: functional.huber_loss(x, y, delta=1.7, **how),
     "binary_cross_entropy_with_logits": functional.binary_cross_entropy_with_logits,
 }  # fmt: skip
+WEIGHTED = {
+    "mse_loss": functional.mse_loss, "l1_loss": functional.l1_loss,
+    "huber_loss": lambda x, y, **how: functional.huber_loss(x, y, delta=0.7, **how),
+}  # fmt: skip
 
 
 def drawn(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
@@ -192,19 +196,21 @@ def test_each_part_of_a_complex_number_is_replaced(dtype):
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", [*LOSSES, *(f"{name}, weights" for name in WEIGHTED)])
 def test_losses_and_their_gradients_are_those_of_the_host(name, dtype, reduction):
-    case, rng = LOSSES[name], np.random.default_rng(3)
+    case, rng, is_weighted = (LOSSES | WEIGHTED)[name.removesuffix(", weights")], np.random.default_rng(3), "weights" in name
+    scale = 2 if dtype in ("float32", "float64") else 0.2  # of which float16 holds the sums
     for size in (1, 31, 33, 2000):  # one warp of which some threads have nothing, two, and all that a block has
-        hosts = [rng.normal(size=size).astype(dtype) * 2 for _ in range(2)]
+        hosts = [(rng.normal(size=size) * scale).astype(as_dtype(dtype)) for _ in range(2)]
         hosts[0][0] = hosts[1][0]
+        hosts += [rng.uniform(0.5, 1.5, size).astype(as_dtype(dtype))] * is_weighted
         results = []
         for place in (lambda x: x, cupy.asarray):
             given = [gradlib.as_tensor(place(each)).requires_grad_() for each in hosts]
-            made = case(*given, reduction=reduction)
+            made = case(*given[:2], reduction=reduction, **{"weight": given[2]} if is_weighted else {})
             first = gradlib.autograd.grad(made * 3, given, create_graph=True)
-            second = gradlib.autograd.grad(sum((each**2).sum() for each in first), given)
+            second = gradlib.autograd.grad(sum((each**2).sum() for each in first), given, retain_graph=True)
             results.append([made, *gradlib.autograd.grad(made, given, retain_graph=True), *first, *second])
         for expected, found in zip(*results, strict=True):
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
@@ -220,6 +226,8 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     expected = {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
     expected["shares"] = -(x * ((x + 2) * 0.5 + 0.5)).sum().item() / 4
     assert (made.shape, made.item()) == ((), expected[name])
+    assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full_like(x, 3)).item() == 3 * expected[name]
+    assert formulas.summed(name, x, x, *numbers, weight=x[:1]) is None
     for given in ((x.T, x.T), (x, x[:1]), (x, x.astype("float32")), (x[:0], x[:0]), (x.astype("int64"), x.astype("int64"))):
         assert formulas.summed(name, *given, *numbers) is None
     assert formulas.summed(name, x, x, *numbers, by=np.inf) is None

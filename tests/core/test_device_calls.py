@@ -99,6 +99,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "nanmean": lambda x, **_: x.nanmean(0), "layer_norm": lambda x, **_: F.layer_norm(x, (8,)),
     "layer_norm, affine": lambda x, r, **_: F.layer_norm(x, (8,), r, r),
     "mse_loss": lambda x, y, **_: F.mse_loss(x, y),
+    "mse_loss, weights": lambda x, y, e, **_: F.mse_loss(x, y, weight=e), "mse_loss, half": lambda h, **_: F.mse_loss(h, h),
+    "huber_loss, weights": lambda x, y, e, **_: F.huber_loss(x, y, weight=e), "l1_loss, half": lambda b, **_: F.l1_loss(b, b),
     "l1_loss": lambda x, y, **_: F.l1_loss(x, y), "smooth_l1_loss": lambda x, y, **_: F.smooth_l1_loss(x, y),
     "huber_loss": lambda x, y, **_: F.huber_loss(x, y, delta=2.0),
     "binary_cross_entropy_with_logits": lambda x, y, **_: F.binary_cross_entropy_with_logits(x, y),

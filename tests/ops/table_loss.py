@@ -113,6 +113,10 @@ CASES = [
         "mse_loss", lambda a, b, w: F.mse_loss(a, b, weight=w), predicted(3, 4, weights=True),
         lambda a, b, w: np.average((a - b) ** 2, weights=w), label="weight",
     ),
+    Case(
+        "weighted_distance", lambda a, b, w: loss.weighted_distance(a, b, w, "smooth", 0.9, 4), predicted(3, 4, weights=True),
+        lambda a, b, w: 0.9 * (w * huber(a - b, 0.9)).sum() / 4,
+    ),
     Case("l1_loss", F.l1_loss, predicted(3, 4), lambda a, b: np.abs(a - b).mean(), dtypes=ALL),
     Case(
         "l1_loss", lambda a, b, w: F.l1_loss(a, b, weight=w), predicted(3, 4, weights=True),
