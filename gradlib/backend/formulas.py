@@ -47,6 +47,7 @@ FORMULAS = {
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
     "logits_with_weight": ("x y w", "(1 - y) * x + (1 + (w - 1) * y) * (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
+    "share": ("x y a b", "-(x * (y * a + b))"),
     "share_slope": ("g x a b c", "(x * a + b) * (-g / c)"),
     "smooth_absolute": ("x b w", "[&] { const T size = fabs(x), near = min(size, b); return (size - near * T(0.5)) * near / w; }()"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
@@ -59,7 +60,7 @@ FORMULAS = {
 SUMS = {
     "absolute": ("x y", "fabs(T(E(x - y)))"),
     "product": ("x y", "x * y"),
-    "shares": ("x y a b", "-(x * (y * a + b))"),
+    "shares": FORMULAS["share"],
     "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return T(E((size - near * T(0.5)) * near)); }()"),
     "squared": ("x y", "[&] { const T away = T(E(x - y)); return T(E(away * away)); }()"),
 }
@@ -216,14 +217,16 @@ def sum_source(name: str, char: str, weighted: bool = False) -> str:
     """The kernel of a sum, divided by a number ``by``: one block of it, of which each thread adds up some elements.
 
     Args:
-        weighted: each element has a weight, in a third array.
+        weighted: each element has a weight, in a third array, which may broadcast.
     """
     names, value = SUMS[name]
     ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
-    arrays, operands = ["x", "y", *["w"] * weighted], names.split()
-    operands = [*arrays, *operands[2:]]
-    parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in operands]
+    arrays = [each for each in names.split() if each in "xy"]
+    parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in names.split()]
     loads = "".join(f"const {computed} {each} = {computed}({each}_[i]); " for each in arrays)
+    if weighted:
+        parameters += [f"const {ctype}* w_", "unsigned w_inner", "unsigned w_count"]
+        loads += f"const {computed} w = {computed}(w_[i / w_inner % w_count]); "
     value = f"T(E({value} * w))" if weighted else value
     return f"""{HEADERS.get(char, "")}
 typedef {computed} T;
@@ -252,20 +255,25 @@ def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1, weight
     """A formula of `SUMS` of two arrays on the current device, divided by a number; None where no kernel serves them.
 
     Args:
-        weight: an array like these, whose elements each of the formula's is multiplied by.
+        weight: an array of the same dtype that broadcasts with them, whose elements each of the formula's is multiplied by.
     """
     dtype, data, n = x.dtype, x.data, x.size
-    char, arrays = dtype.char, [data.ptr]
-    if char not in CTYPES or not x._c_contiguous or not 0 < n <= LONGEST or not 0 < by < _FINITE:
+    char = dtype.char
+    if char not in CTYPES or y.dtype is not dtype or x.shape != y.shape or not 0 < n <= LONGEST or y.data.device_id != data.device_id:
         return None
-    for other in (y,) if weight is None else (y, weight):
-        its = other.data
-        if other.dtype is not dtype or other.shape != x.shape or not other._c_contiguous or its.device_id != data.device_id:
-            return None
-        arrays.append(its.ptr)
+    if not (x._c_contiguous and y._c_contiguous and 0 < by < _FINITE):
+        return None
     for each in numbers:
         if not -_FINITE < each < _FINITE:
             return None
+    weights: tuple[Any, ...] = ()
+    if weight is not None:
+        met = spans_of(x.shape, weight.shape)
+        if met is None or met[0] != x.shape or weight.dtype is not dtype or not weight._c_contiguous:
+            return None
+        if weight.data.device_id != data.device_id:
+            return None
+        weights = (weight.data.ptr, *met[2][2:])
     out, block = type(x)((), dtype), min(1024, -(-n // 32) * 32)
-    kernel = _sum_kernel(name, char, weight is not None)
-    return out if kernel.run(data.device_id, block, block, *arrays, *numbers, out.data.ptr, by, n) else None
+    values = (data.ptr, y.data.ptr, *numbers, *weights, out.data.ptr, by, n)
+    return out if _sum_kernel(name, char, bool(weights)).run(data.device_id, block, block, *values) else None

@@ -11,7 +11,7 @@ from gradlib.backend import classes as classes_on_device, dtype as dtypes, formu
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
-from gradlib.backend.reducing import largest
+from gradlib.backend.reducing import largest, summed as summed_on_device
 from gradlib.core.compile import named
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -212,7 +212,7 @@ def cross_entropy(
         raise IndexError("cross_entropy: Dimension specified as 1 but the input has no dimensions; give (N, C) or (C,)")
     dim = 0 if len(shape) == 1 else 1
     if shape == given:
-        return _of_probabilities(log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
+        return _of_probabilities(log_softmax(input, dim), target, weight, dim, ignore_index, reduction, label_smoothing)
     if dim == 0 and given == (1,):
         target, given = target.reshape(()), ()
     _check_classes(input, shape, target, given, weight)
@@ -244,7 +244,7 @@ def _shared_out(g: Any, target: Any, weight: Any, ignore_index: int, reduction: 
     if reduction == "mean":
         each = each / sum(each if weight is None else pick(weight, [target * counts]) * each)
     each = (g * each).reshape((*shape[:dim], 1, *shape[dim + 1 :]))
-    by_class = 1 if weight is None else weight.reshape((-1, *[1] * (len(shape) - dim - 1)))
+    by_class = 1 if weight is None else _by_class(weight, len(shape))
     own = to_classes(g, target, weight, ignore_index, reduction, shape)
     return own * (1 - smoothing) - each * by_class * _part(smoothing, shape[dim])
 
@@ -327,15 +327,15 @@ def _part(smoothing: float, classes: int) -> float:
     return smoothing / classes if classes else math.inf
 
 
-def _by_class(weight: Any, scores: Any) -> Any:
-    """Weights of classes in a shape that multiplies scores."""
-    return weight.reshape(-1, *[1] * (scores.ndim - _class_dim(scores) - 1))
+def _by_class(weight: Any, ndim: int) -> Any:
+    """Weights of classes in a shape that multiplies scores of so many dimensions."""
+    return weight.reshape(-1, *[1] * (ndim - 2)) if ndim > 2 else weight
 
 
 def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """The loss of targets that are shared equally by all classes, times the number of classes."""
     counts = target != ignore_index
-    loss = where_op(counts, -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)), 0.0)
+    loss = where_op(counts, -sum(scores if weight is None else scores * _by_class(weight, scores.ndim), _class_dim(scores)), 0.0)
     if reduction != "mean":
         return reduced(loss, reduction)
     shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)
@@ -348,33 +348,49 @@ def _share_numbers(shape: tuple[int, ...], reduction: str, smoothing: float) -> 
     return 1 - smoothing, smoothing / size, math.prod(shape) // size if reduction == "mean" else 1
 
 
-def _share_slope(g: Any, target: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
+def _reaching(g: Any, weight: Any, reduction: str, shape: tuple[int, ...]) -> Any:
+    """The gradient of a loss as it reaches the scores, which have a shape: that of their row, times the weight of their class."""
+    if reduction == "none":
+        dim = 0 if len(shape) == 1 else 1
+        g = g.reshape((*shape[:dim], 1, *shape[dim + 1 :]))
+    return g if weight is None else g * _by_class(weight, len(shape))
+
+
+def _share_slope(g: Any, target: Any, weight: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
     keep, part, by = _share_numbers(input_shape, reduction, smoothing)
-    return (target * keep + part) * (-g / by)
+    return (target * keep + part) * (-_reaching(g, weight, reduction, input_shape) / by)
 
 
-def _share_slope_of_target(g: Any, input: Any, reduction: str, smoothing: float) -> Any:
+def _share_slope_of_target(g: Any, input: Any, weight: Any, reduction: str, smoothing: float) -> Any:
     keep, _, by = _share_numbers(input.shape, reduction, smoothing)
-    return input * (g * (-keep / by))
+    return input * (_reaching(g, weight, reduction, input.shape) * (-keep / by))
 
 
-def _share_slope_on_device(g: Any, target: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
-    return formula("share_slope")(g, target, *_share_numbers(input_shape, reduction, smoothing))
+def _share_slope_on_device(g: Any, target: Any, weight: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
+    numbers = _share_numbers(input_shape, reduction, smoothing)
+    return formula("share_slope")(_reaching(g, weight, reduction, input_shape), target, *numbers)
 
 
-def _shares_on_device(input: Any, target: Any, reduction: str, smoothing: float) -> Any:
+def _shares_on_device(input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
     keep, part, by = _share_numbers(input.shape, reduction, smoothing)
-    return formulas.summed("shares", input, target, keep, part, by=by)
+    by_class = None if weight is None else _by_class(weight, input.ndim)
+    if reduction != "none":
+        return formulas.summed("shares", input, target, keep, part, by=by, weight=by_class)
+    each = formula("share")(input if weight is None else input * by_class, target, keep, part)
+    return None if each is None else summed_on_device(each, 0 if input.ndim == 1 else 1, False)
 
 
 @op(
-    "other", method=False, complex="none", input=_share_slope, target=_share_slope_of_target,
+    "other", also=("weight",), method=False, complex="none", input=_share_slope, target=_share_slope_of_target,
     kernels={"out": _shares_on_device, "input": _share_slope_on_device},
 )  # fmt: skip
-def loss_of_shares(xp: Namespace, input: Any, target: Any, reduction: str, smoothing: float) -> Any:
-    """Minus the sum or mean of scores times probabilities for every class, for a device."""
+def loss_of_shares(xp: Namespace, input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    """Minus the sum or mean of scores times probabilities for every class, or the sum of each row, for a device."""
     keep, part, by = _share_numbers(input.shape, reduction, smoothing)
-    return back(-total(xp, input * (target * keep + part), None, False) / by, input.dtype)
+    each = input * (target * keep + part)
+    if weight is not None:
+        each = each * _by_class(weight, input.ndim)
+    return back(-total(xp, each, _class_dim(input) if reduction == "none" else None, False) / by, input.dtype)
 
 
 _of_shares = named(loss_of_shares, "cross_entropy")
@@ -388,22 +404,21 @@ def _are_plain_on_device(scores: Any, target: Any) -> bool:
     return type(a) is type(b) is not np.ndarray and a.dtype is b.dtype and a.size > 0
 
 
-def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
+def _of_probabilities(scores: Any, target: Any, weight: Any, dim: int, ignore_index: int, reduction: str, smoothing: float) -> Any:
     """The cross entropy of probabilities for every class."""
     if target.dtype.kind != "f" and not dtypes.is_floating_point(target.dtype):
         raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
-    dim = _class_dim(scores)
-    if weight is None and reduction != "none" and _are_plain_on_device(scores, target):
-        return _of_shares(scores, target, reduction, smoothing)
     if weight is not None:
         _check_weight(scores, weight, dim)
+    if _are_plain_on_device(scores, target):
+        return _of_shares(scores, target, weight, reduction, smoothing)
     if smoothing:
         target = target * (1 - smoothing) + _part(smoothing, scores.shape[dim])
     loss = scores * target
     if weight is not None:
-        loss = loss * _by_class(weight, scores)
+        loss = loss * _by_class(weight, scores.ndim)
     if reduction == "none":
         return -sum(loss, dim)
     number = 1

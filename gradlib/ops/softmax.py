@@ -152,7 +152,7 @@ def _log_softmax(xp: Namespace, x: Any, dim: int) -> Any:
 
 
 @op(
-    "other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim),
+    "other", promote="float", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim),
     kernels={
         "out": lambda input, dim, keepdim: exponentials("logsumexp", input, axes(input.ndim, dim), keepdim),
         "input": lambda g, input, out, dim, keepdim: slope("logsumexp", g, input.shape, axes(input.ndim, dim), input, out),

@@ -227,7 +227,9 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     expected["shares"] = -(x * ((x + 2) * 0.5 + 0.5)).sum().item() / 4
     assert (made.shape, made.item()) == ((), expected[name])
     assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full_like(x, 3)).item() == 3 * expected[name]
-    assert formulas.summed(name, x, x, *numbers, weight=x[:1]) is None
+    assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full((5, 1), 2.0)).item() == 2 * expected[name]
+    for weight in (x.T, x[:, :3], x[:, ::2], x[None, None], x.astype("float32")):
+        assert formulas.summed(name, x, x, *numbers, weight=weight) is None
     for given in ((x.T, x.T), (x, x[:1]), (x, x.astype("float32")), (x[:0], x[:0]), (x.astype("int64"), x.astype("int64"))):
         assert formulas.summed(name, *given, *numbers) is None
     assert formulas.summed(name, x, x, *numbers, by=np.inf) is None

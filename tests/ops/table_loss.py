@@ -79,6 +79,13 @@ def entropy(scores: Any, target: Any, weight: Any = None, *, reduction: str = "m
     return each.sum() / (counted.sum() if reduction == "mean" else 1)
 
 
+def shares(scores: Any, target: Any, smoothing: float, reduction: str) -> Any:
+    """Cross entropy of probabilities for weighted classes."""
+    weights = WEIGHTS.reshape(-1, *[1] * (scores.ndim - 2))
+    each = -(scipy.special.log_softmax(scores, 1) * (target * (1 - smoothing) + smoothing / 3) * weights).sum(1)
+    return each if reduction == "none" else each.sum() if reduction == "sum" else each.mean()
+
+
 def likelihood(logs: Any, target: Any, weight: Any = None, *, reduction: str = "mean") -> Any:
     """Minus the log-probability of each target, sample by sample."""
     counts = (np.ones(logs.shape[1]) if weight is None else weight)[target]
@@ -176,6 +183,13 @@ CASES = [
     Case(
         "cross_entropy", lambda a, t: F.cross_entropy(a, t, label_smoothing=0.3, reduction="none"), odds(2, 3, 4),
         lambda a, t: -(scipy.special.log_softmax(a, 1) * (0.7 * t + 0.1)).sum(1), label="probabilities-smoothing",
+    ),
+    *(
+        Case(
+            "cross_entropy", weighted(F.cross_entropy, label_smoothing=0.1 * (reduction != "sum"), reduction=reduction), odds(2, 3, *more),
+            lambda a, t, r=reduction: shares(a, t, 0.1 * (r != "sum"), r), label=f"probabilities-weight-{reduction}",
+        )
+        for reduction, more in (("mean", (4,)), ("sum", ()), ("none", (4,)))
     ),
     # ---- yes and no ----
     Case("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, chances, lambda x, t: binary(x, t).mean(), dtypes=ALL),
