@@ -162,6 +162,17 @@ extern "C" __global__ void __launch_bounds__(256)
                [=](real x, INDEX) { return exp(held(plus(held(times(held(x), (real)scale)), (real)shift))); });
 }
 
+// Of a Cauchy distribution: the tangent of an angle, which is never so near a quarter turn that its cosine is 0.
+extern "C" __global__ void __launch_bounds__(256)
+    philox_cauchy(const long long* place, long long seed, long long draw, double scale, double shift, STORAGE* out, INDEX count) {
+    const real least = sizeof(real) == 4 ? real(2.9802322387695312e-8) : real(5.5511151231257827e-17);  // half of the step between numbers
+    fill_uniform<real>(place, seed, draw, out, count, [=](real x, INDEX) {
+        real at[2];
+        on_circle(((x > 0 ? x : least) - real(0.5)) * real(0.5), at);
+        return plus(times(at[1] / at[0], (real)scale), (real)shift);
+    });
+}
+
 // Tries until the first success; `rate` is log(1 - p) of its chance p.
 extern "C" __global__ void __launch_bounds__(256)
     philox_geometric(const long long* place, long long seed, long long draw, double rate, STORAGE* out, INDEX count) {

@@ -37,6 +37,7 @@ KINDS = {
     "normal": Kind("dd", (1.0, -0.0)),  # so that a zero keeps its sign
     "exponential": Kind("d", (1.0,)),
     "log_normal": Kind("dd", (1.0, 0.0)),
+    "cauchy": Kind("dd", (1.0, 0.0)),
     "geometric": Kind("d", (-1.0,), 8),
     "bits": Kind("qq", (0, 0), 8),
     "levels": Kind("i", (2048,), 8),

@@ -614,5 +614,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Gen
     """Fill with numbers of the Cauchy distribution. Source: torch.Tensor.cauchy_."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    if _drawn_into(self, generator, "cauchy", sigma, median):
+        return self
     drawn = _uniform("cauchy_", self, generator)
     return _filled("cauchy_", self, namespace(drawn).tan(drawn.dtype.type(math.pi) * (drawn - drawn.dtype.type(0.5))) * sigma + median)

@@ -210,7 +210,7 @@ RANDOM: dict[str, Callable[..., Any]] = {
     "dropout_": lambda z, **_: F.dropout(z, inplace=True),
     "uniform_": lambda z, **_: z.uniform_(-1.0, 1.0), "uniform_, half": lambda g, **_: g.uniform_(),
     "exponential_": lambda z, **_: z.exponential_(), "log_normal_": lambda z, **_: z.log_normal_(),
-    "geometric_": lambda z, **_: z.geometric_(0.3),
+    "geometric_": lambda z, **_: z.geometric_(0.3), "cauchy_": lambda z, **_: z.cauchy_(),
     "bernoulli_": lambda z, **_: z.bernoulli_(0.3), "random_": lambda j, **_: j.random_(0, 10),
 }  # fmt: skip
 BACKWARD: dict[str, Callable[..., Any]] = {

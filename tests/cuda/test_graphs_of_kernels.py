@@ -108,6 +108,9 @@ def test_numbers_of_one_launch_are_those_of_single_operations(dtype: Any, shape:
     for name, (made, wanted) in expected.items():
         assert made.dtype == dtype, name
         np.testing.assert_array_equal(made.get().astype("d"), wanted.get().astype("d"), name)
+    made, wanted = filled("cauchy_", 0.3, 1.7), cupy.tan(math.pi * (plain().astype("d") - 0.5)) * 1.7 + 0.3
+    away, eps = cupy.absolute(made.astype("d") - wanted), float(gradlib.finfo(dtype).eps)
+    assert (away <= 16 * eps * (1 + wanted**2)).all()  # as far as a rounded angle moves its tangent
 
 
 @pytest.mark.parametrize("replacement", [False, True])

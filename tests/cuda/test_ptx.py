@@ -108,7 +108,7 @@ def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
         run_central(Interpreter(), rng, "float32", "long long", (2, 9, 3), False, False)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "bits", "levels", "bernoulli", "dropout"])
+@pytest.mark.parametrize("kind", ["uniform", "normal", "cauchy", "bits", "levels", "bernoulli", "dropout"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_random_numbers_as_ptx_are_those_of_the_host(kind, dtype):
     drawn = [np.zeros(37, np.int64 if kind == "bits" else dtype) for _ in range(2)]
