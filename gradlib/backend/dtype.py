@@ -7,6 +7,7 @@ meeting a float one takes the float's dtype.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -325,10 +326,16 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
     for value in values:
         if isinstance(value, (np.generic, int, float, complex)):
             value = fitted(value, common) if fitting and not is_half(common) else value
-            met.append(value if weak else np.asarray(value).astype(common)[()])
+            met.append(value if weak else _number(value, common))
         else:
             met.append(value if value is None or value.dtype == common else converted(value, common))
     return met
+
+
+def _number(value: Any, dtype: np.dtype) -> Any:
+    """A number of a dtype; one that a half type does not hold is infinite, as in torch, and no reason for a warning."""
+    with np.errstate(over="ignore") if is_half(dtype) else contextlib.nullcontext():
+        return np.asarray(value).astype(dtype)[()]
 
 
 def converted(array: Any, dtype: np.dtype) -> Any:
@@ -378,12 +385,15 @@ _HALF_KINDS = ("f", "V")
 _NUMBERS = (np.generic, int, float, complex)
 
 
-def in_single(values: list[Any]) -> list[Any]:
-    """Arrays and numbers in float32."""
+def in_single(given: list[Any], met: list[Any]) -> list[Any]:
+    """Operands as `half_beside_number` takes them in float32: numbers, and arrays of no dimensions, as they were, others as they meet."""
     made: list[Any] = []
     single: Any = np.float32
-    for value in values:
-        made.append(single(value) if isinstance(value, _NUMBERS) or value is None else converted(value, float32))
+    for value, meeting in zip(given, met, strict=True):
+        if isinstance(value, _NUMBERS) or value is None:
+            made.append(single(value))
+        else:
+            made.append(converted(meeting if value.ndim else value, float32))
     return made
 
 

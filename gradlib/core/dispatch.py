@@ -149,7 +149,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
                 values = op.meet(values)
             half = dtypes.half_beside_number(given.values, values) if op.numbers_in_single else None
             if half is not None:
-                values = dtypes.in_single(given.values)
+                values = dtypes.in_single(given.values, values)
             node = _new_node(op, given, values, seq)
             made = op.value(np, *op.with_inputs(args, values)) if on_host else op.value_on_device(*op.with_inputs(args, values))
             if half is not None:
@@ -194,6 +194,8 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
     if op.numbers_in_single and dtypes.half_beside_number(values, values) is not None:
         return None
     met: list[Any] = op.meet(values)  # type: ignore[misc]
+    if op.numbers_in_single and dtypes.default.dtype.itemsize == 2 and dtypes.half_beside_number(values, met) is not None:
+        return None  # integers beside a number
     is_complex = False
     for value in met:
         dtype = getattr(value, "dtype", None)

@@ -47,16 +47,22 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
                     break
             else:
                 return met
-    if op.numbers_in_single and (half := dtypes.half_beside_number(values, values)) is not None:
+    half = dtypes.half_beside_number(values, values) if op.numbers_in_single else None
+    met = values if half is not None else op.meet(values)  # type: ignore[misc]
+    if half is None and op.numbers_in_single and dtypes.default.dtype.itemsize == 2:
+        half = dtypes.half_beside_number(values, met)  # of integers
+    if half is not None:
         if op.direct is None and not op.on_kernel:
             return None
-        met = []
-        for value in values:  # the operation's function computes in float32 itself where it is given a number of it
-            if type(value) is not float and type(value) is not int and getattr(value, "dtype", None) is not half:
+        single = []
+        for value, meeting in zip(values, met, strict=True):  # of a number of type float32 the kernel computes in it
+            if type(value) is float or type(value) is int:
+                single.append(_SINGLE(value))
+            elif getattr(value, "dtype", None) is half or (getattr(value, "ndim", 0) > 0 and getattr(meeting, "dtype", None) is half):
+                single.append(meeting)
+            else:
                 return None
-            met.append(value if hasattr(value, "dtype") else _SINGLE(value))
-        return met
-    met = op.meet(values)  # type: ignore[misc]
+        return single
     if op.complex == "none" and op.rules and any(isinstance(v, complex) or getattr(v, "dtype", dtypes.bool_).kind == "c" for v in met):
         return None
     if common is None:

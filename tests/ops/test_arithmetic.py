@@ -543,6 +543,19 @@ def test_half_types_meet_factors_in_float32(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_so_do_integers_where_a_half_type_is_the_default(dtype: str) -> None:
+    x = gradlib.arange(2, 300)
+    wide = x.to(dtype).float()  # bfloat16 rounds those above 256
+    gradlib.set_default_dtype(dtype)
+    try:
+        for call in (lambda x: x * 0.1, lambda x: 0.1 * x, lambda x: x / 3.3, lambda x: 65536.0 / x, lambda x: x * gradlib.tensor(0.1)):
+            assert call(x).dtype == dtype
+            assert call(x).tolist() == call(wide).to(dtype).tolist()
+    finally:
+        gradlib.set_default_dtype(gradlib.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_so_do_their_derivatives(dtype: str) -> None:
     """A loss scaled by a factor that overflows float16, as mixed precision scales it."""
     x = gradlib.tensor([2.0**-12, 2.0**-10], dtype=dtype, requires_grad=True)
