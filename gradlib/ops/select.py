@@ -10,6 +10,7 @@ from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import device_array, is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.formulas import formula
+from gradlib.backend.kernel_text import LARGEST
 from gradlib.backend.mask import LEAST, chosen, extreme
 from gradlib.backend.where import where as where_on_device
 from gradlib.core.arguments import refuse_wrong
@@ -243,8 +244,10 @@ def _clamp_into(input: Any, min: Any = None, max: Any = None) -> bool:
     """``clamp`` into a CuPy array."""
     if min is None or max is None:
         return min is not max and pointwise.into("maximum" if max is None else "minimum")(input, min if max is None else max)
-    numbers = not (hasattr(min, "dtype") or hasattr(max, "dtype"))  # and no arrays, which may lie in the same memory
-    return numbers and formula("clamp")(input, min, max, out=input) is not None
+    if hasattr(min, "dtype") or hasattr(max, "dtype"):  # arrays, which may lie in the same memory
+        return False
+    held = input.dtype != dtypes.float16 or (abs(min) < LARGEST["e"] and abs(max) < LARGEST["e"])
+    return held and formula("clamp")(input, min, max, out=input) is not None
 
 
 @composite(inplace=True, device_into=_clamp_into, aliases=("clip",), bare=True)

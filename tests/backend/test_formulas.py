@@ -181,6 +181,14 @@ def test_an_element_whose_bound_is_nan_becomes_nan(dtype):
     assert np.isnan([whole.clamp(np.nan, 2).tolist(), whole.clamp(0, np.nan).tolist()]).all()
 
 
+def test_bounds_that_float16_does_not_hold_are_refused_in_place_too():
+    x = gradlib.ones(3, dtype="float16", device="cuda")
+    for low, high in ((-1e6, 1.0), (0.0, 1e6)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            x.clamp_(low, high)
+    assert x.bfloat16().clamp_(-1e6, 1e6).tolist() == x.clamp_(-5e4, 5e4).tolist() == [1.0] * 3
+
+
 def test_an_array_bound_that_shares_memory_is_read_before_it_is_written():
     x = gradlib.as_tensor(cupy.arange(6.0) - 2)
     assert x.clamp_(x[:1].clone(), x[:1]).tolist() == [-2.0] * 6
