@@ -67,8 +67,8 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str, known: boo
     body += [
         "    try:",
         *(f"    {line}" for line in computed),
-        "    except Exception:",  # the general path says what is wrong
-        "        pass",
+        "    except Exception as _error:",  # the general path says what is wrong
+        "        left(_error)",
         "    else:",
         "        _result = blank()",
         "        _result._array = out",

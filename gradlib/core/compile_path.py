@@ -178,8 +178,8 @@ def _is_dtype_known(op: Op) -> bool:
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. Only a value
-    that has begun to write its input does not run again.
+    What the value raises is not handled here: unless `written.left` raises it, the text falls through to its last line, and ``slow_path``
+    says what is wrong. Only a value that has begun to write its input does not run again.
     """
     loose = _is_loose(op)
     lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
@@ -481,12 +481,12 @@ def _recorded_several(op: Op, variant: Variant, compute: list[str]) -> list[str]
     ]
 
 
-_EXCEPT = ["except Exception:", "    pass"]
+_EXCEPT = ["except Exception as _error:", "    left(_error)"]
 
 
 def _except_begun(overwrites: str) -> list[str]:
     """A value that has begun to write its first argument does not run again."""
-    return ["except Exception as _error:", f"    if {overwrites} and has_begun(_error):", "        raise"]
+    return ["except Exception as _error:", f"    if {overwrites} and has_begun(_error):", "        raise", "    left(_error)"]
 
 
 def _packed(op: Op, variant: Variant) -> list[str]:

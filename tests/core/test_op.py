@@ -14,6 +14,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
+from gradlib.core import written
 from gradlib.core.compile_node import node_name, on_arrays, rule_applied
 from gradlib.core.compile_path import ON_DEVICE, source_of, source_of_call
 from gradlib.core.declaration import Joint, Op
@@ -219,6 +220,37 @@ def test_errors_come_from_the_general_path() -> None:
         gradlib.mul(gradlib.ones(2), "a")
     with pytest.raises(RuntimeError, match=r"mul: the shapes .* input \[2\], other \[3\]"):
         gradlib.ones(2) * gradlib.ones(3)
+
+
+@pytest.mark.parametrize("kind", [NameError, AttributeError])
+def test_what_fails_on_the_fast_path_alone_is_seen(kind: type[Exception], device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing name always, any other error where tests ask for it: else the call succeeds on the slow path, if slowly."""
+    runs: list[Any] = []
+
+    def once_wrong(xp: Any, input: Any) -> Any:
+        """input, but for the first run."""
+        runs.append(input)
+        if len(runs) == 1:
+            raise kind("missing")
+        return input
+
+    x = gradlib.ones(2, device=device, requires_grad=True)
+    for strict in (False, True):
+        monkeypatch.setattr(written, "STRICT", strict)
+        op = CompiledOp(once_wrong, "elementwise", {"input": lambda g: g})
+        for call in (op.call, lambda x, op=op: forward_ad_of(op.call, x.detach()), lambda x, op=op: op.call(x._array)):
+            runs.clear()
+            if strict or kind is NameError:
+                with pytest.raises(kind, match="missing"):
+                    call(x)
+                assert len(runs) == 1
+            else:
+                assert call(x).tolist() == [1, 1]
+
+
+def forward_ad_of(function: Callable[[Any], Any], x: Any) -> Any:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, gradlib.ones_like(x)))).tangent
 
 
 def test_out_receives_the_result_outside_any_graph() -> None:

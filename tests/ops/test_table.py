@@ -13,7 +13,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
-from gradlib.core import modes
+from gradlib.core import modes, written
 from gradlib.core.edge import below
 from gradlib.core.op import COMPOSITES, REGISTRY
 from gradlib.core.tensor import AccumulateGrad, Tensor
@@ -104,8 +104,12 @@ def test_raw_arrays_and_any_memory_layout_give_the_same(case: Case, rng: np.rand
 
 
 @each
-def test_fast_path_is_the_slow_path(case: Case, rng: np.random.Generator, device: str) -> None:
-    """What `core/compile_path.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
+def test_fast_path_is_the_slow_path(case: Case, rng: np.random.Generator, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `core/compile_path.py` wrote does exactly what `dispatch` does: same values, same first-order gradients.
+
+    And nothing fails there unseen, so that the slow path would have to run the call again.
+    """
+    monkeypatch.setattr(written, "STRICT", True)
     arrays = list(case.inputs(rng))
     found = []
     for general in (0, 1):
