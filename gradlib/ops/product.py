@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import cross as cross_kernel, dtype as dtypes, formulas, small_products
+from gradlib.backend import dtype as dtypes, formulas, neighbours, small_products
 from gradlib.backend.array import SMALL, cupy, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
@@ -446,7 +446,7 @@ def _threes(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "bilinear", promote=_threes, kernels={"out": cross_kernel.cross},
+    "bilinear", promote=_threes, kernels={"out": neighbours.cross},
     input=lambda g, other, dim: cross_op(other, g, dim),
     other=lambda g, input, dim: cross_op(g, input, dim),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from gradlib.backend.flat_index import positions
 from gradlib.backend.integrals import integral
 from gradlib.backend.kernel_text import CTYPES
 from gradlib.backend.lines import STEPS, accumulated
+from gradlib.backend.neighbours import differences
 from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.compile import named
@@ -357,7 +358,7 @@ def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
     return slice_op(input, (*(WHOLE,) * dim, slice(start, stop), ...))
 
 
-@op("linear", method=False, label="diff", complex="explicit", input=lambda g, dim: diff_backward(g, dim))
+@op("linear", method=False, label="diff", complex="explicit", input=lambda g, dim: diff_backward(g, dim), kernels={"out": differences})
 def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
     """The differences of neighbours along a dimension, counted from 0, of at least one element; of bools whether they differ."""
     whole = (slice(None),) * dim
@@ -370,7 +371,10 @@ def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
     return row_major(by_rows(differ, *given) if has_rows(input) else differ(*given))
 
 
-@op("linear", method=False, complex="explicit", input=lambda g, dim: diff_op(g, dim))
+@op(
+    "linear", method=False, complex="explicit", input=lambda g, dim: diff_op(g, dim),
+    kernels={"out": lambda input, dim: differences(input, dim, slope=True)},
+)  # fmt: skip
 def diff_backward(xp: Namespace, input: Any, dim: int) -> Any:
     """The transpose of ``diff_op``: each difference is taken from the element before it, and added to the one after."""
     shape, whole = list(input.shape), (slice(None),) * dim

@@ -148,6 +148,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "x * number of the host": lambda x, one, **_: x * one, "number of the host / x": lambda x, one, **_: one / x,
     "complex - number of the host": lambda u, one, **_: u - one, "integers + number of the host": lambda i, one, **_: i + one.long(),
     "clamp, number of the host": lambda x, one, **_: x.clamp(one, None), "allclose, integers": lambda i, **_: gradlib.allclose(i, i),
+    "diff": lambda x, **_: x.diff(), "cross": lambda d, **_: L.cross(d, d, dim=1),
     "flip": lambda x, **_: x.flip(1), "rot90": lambda x, **_: gradlib.rot90(x), "roll": lambda x, **_: gradlib.roll(x, 1, 1),
     "roll of all": lambda x, **_: gradlib.roll(x, 1), "x.T.contiguous": lambda x, **_: x.T.contiguous(),
     "repeat": lambda x, **_: x.repeat(2, 1),
@@ -225,7 +226,7 @@ BACKWARD: dict[str, Callable[..., Any]] = {
     f"{name}, apart": OTHERS[f"{name}, apart"] for name in ("sum", "amax", "std", "norm", "norm 3", "norm inf", "logsumexp")
 } | {
     name: (POINTWISE | OTHERS)[name]
-    for name in ("atan2", "cat, last", "cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
+    for name in ("atan2", "diff", "flip", "roll", "cat, last", "cumsum", "cumprod", "logcumsumexp", "gather", "x[places]", "x[1:]", "where")
 }  # fmt: skip
 """Of whose backward the calls are those of `autograd.grad` itself, about 38, and few of the rules' own."""
 THEIRS = (
