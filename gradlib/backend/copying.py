@@ -184,8 +184,11 @@ def fill(array: Array, number: Any) -> None:
 
 def filled(array: Array, number: Any) -> bool:
     """Write a number everywhere into a CuPy array of the current device. Returns: whether it was done, as no kernel may serve them."""
-    char = array.dtype.char
-    if char not in LETTERS or not 0 < (n := array.size) <= MOST:
+    char, n = array.dtype.char, array.size
+    if type(number) is int and not number and n and array._c_contiguous:
+        array.data.memset_async(0, array.nbytes)
+        return True
+    if char not in LETTERS or not 0 < n <= MOST:
         return False
     number, data = packed(number, array.dtype), array.data
     if not array._c_contiguous:

@@ -227,16 +227,16 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
     if not shape or shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(shape)}")
+    pair = 2 * input.itemsize
     if xp is np and input.flags.c_contiguous:
         return input.view(paired)[..., 0]
+    if xp is not np and input._c_contiguous and not input.data.ptr % pair:
+        return xp.ndarray(shape[:-1], paired, input.data)
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
-    pair = 2 * input.itemsize
     layout = () if input.flags.c_contiguous else zip(shape[:-1], input.strides[:-1], strict=True)
     if input.size and any(step % pair for size, step in layout if size > 1):
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
     if is_cupy(input) and address(input) % pair:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")
-    if input.flags.c_contiguous:
-        return input.view(paired).reshape(shape[:-1])
     return strided(input, shape[:-1], input.strides[:-1], dtype=paired)

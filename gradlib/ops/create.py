@@ -460,5 +460,10 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
         raise RuntimeError(f"n and m must be greater or equal to 0, got {n} and {m}")
     xp, place = at(device)
     with place:
-        array = xp.eye(n, m, dtype=dtypes.as_dtype(dtype) or dtypes.get_default_dtype())
+        kind, columns = dtypes.as_dtype(dtype) or dtypes.get_default_dtype(), n if m is None else m
+        if xp is np:
+            array = xp.eye(n, columns, dtype=kind)
+        else:
+            array = xp.zeros((n, columns), kind)
+            copying.fill(array.reshape(-1)[: columns * columns : columns + 1], 1)
         return finished(array, requires_grad, other.get("pin_memory"))

@@ -71,6 +71,18 @@ def test_elements_roll_as_cupys_do(dtype):
     assert rolled(x, (1, 1, 1), (1, 2, 3)) is None
 
 
+def test_zeros_are_written_by_a_memset_where_there_are_no_gaps(monkeypatch):
+    kernel = copying._kernel
+    monkeypatch.setattr(copying, "_kernel", lambda *of: pytest.fail(f"launched: {of}") if of[0] == "fill" else kernel(*of))
+    copying._fill.cache_clear()
+    for dtype in ("bool", "float64", "complex128"):
+        array = cupy.ones((3, 4), dtype)
+        fill(array[1:], 0)
+        assert (array.get() == np.array([[1], [0], [0]])).all()
+        fill(array[:, ::2], 0)
+        assert (array.get()[0] == [0, 1, 0, 1]).all()
+
+
 VIEWS = {
     "column": lambda x: x[:, 0], "columns": lambda x: x[:, 1:3], "backwards": lambda x: x[::-1, :, ::2], "turned": lambda x: x.T,
     "slices": lambda x: x[1:, ::3, 1:], "one": lambda x: x[1, 2, 3, ...], "whole": lambda x: x, "middle": lambda x: x[:, 2],

@@ -149,6 +149,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "complex - number of the host": lambda u, one, **_: u - one, "integers + number of the host": lambda i, one, **_: i + one.long(),
     "clamp, number of the host": lambda x, one, **_: x.clamp(one, None), "allclose, integers": lambda i, **_: gradlib.allclose(i, i),
     "diff": lambda x, **_: x.diff(), "cross": lambda d, **_: L.cross(d, d, dim=1),
+    "eye": lambda **_: gradlib.eye(4, device="cuda"), "view_as_complex": lambda x, **_: gradlib.view_as_complex(x.view(4, 4, 2)),
     "flip": lambda x, **_: x.flip(1), "rot90": lambda x, **_: gradlib.rot90(x), "roll": lambda x, **_: gradlib.roll(x, 1, 1),
     "roll of all": lambda x, **_: gradlib.roll(x, 1), "x.T.contiguous": lambda x, **_: x.T.contiguous(),
     "repeat": lambda x, **_: x.repeat(2, 1),
