@@ -198,6 +198,8 @@ def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) ->
         kept = input[source]
         if kept.size >= LEAST and xp is np and has_columns(kept):
             write(result[into], kept)
+        elif xp is np:
+            result[into] = kept
         else:
             assign(result[into], ..., kept)
     return result

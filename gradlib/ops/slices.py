@@ -148,7 +148,9 @@ def diagonal_backward(xp: Namespace, input: Any, shape: tuple[int, ...], offset:
     places = made.diagonal(offset, *_two(dim1, dim2, len(shape)))
     if xp is np:
         places.setflags(write=True)
-    assign(places, ..., input)
+        places[...] = input
+    else:
+        assign(places, ..., input)
     return made
 
 
