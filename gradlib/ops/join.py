@@ -13,6 +13,7 @@ import numpy as np
 from gradlib.backend.array import Namespace, rows
 from gradlib.backend.columns import LEAST, has_columns, joined
 from gradlib.backend.copying import concatenated, row_major, stacked
+from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.broadcast import as_1d, as_2d, as_3d
@@ -427,12 +428,16 @@ def unsafe_split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int
         input: any shape and dtype.
         split_sizes: the sizes, which add up to the dimension's.
         dim: the dimension that is cut.
+    Returns: a tuple with a slice for each size.
     Source: torch.unsafe_split_with_sizes.
     Example:
         >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
         (tensor([0]), tensor([1, 2]))
     """
     return _slices(input, split_sizes, dim)
+
+
+_unsafe_split = named(unsafe_split_with_sizes, "unsafe_split")
 
 
 @composite
@@ -448,7 +453,7 @@ def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> Any:
         >>> gradlib.unsafe_split(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
-    return unsafe_split_with_sizes(tensor, _equal_sizes(tensor, split_size, dim), dim)
+    return _unsafe_split(tensor, _equal_sizes(tensor, split_size, dim), dim)
 
 
 @composite
@@ -464,7 +469,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
-    return unsafe_split_with_sizes(input, _sizes_of_chunks(input, chunks, dim), dim)
+    return _unsafe_split(input, _sizes_of_chunks(input, chunks, dim), dim)
 
 
 @functools.lru_cache(maxsize=512)

@@ -179,6 +179,9 @@ def test_unsafe_split_gives_slices_that_may_be_written() -> None:
     assert not first._is_view()
     assert first.grad_fn is second.grad_fn
     assert (first.output_nr, second.output_nr) == (0, 1)
+    assert [type(part[0].grad_fn).__name__ for part in (y.unsafe_split(2, 1), y.unsafe_chunk(2), y.unsafe_split_with_sizes((1, 1)))] == [
+        "UnsafeSplitBackward0", "UnsafeSplitBackward0", "UnsafeSplitWithSizesBackward0",
+    ]  # fmt: skip
     with pytest.raises(RuntimeError, match="several views"):
         (r * 1).split(2, 1)[0].mul_(2)
     assert [p.tolist() for p in gradlib.unsafe_chunk(gradlib.arange(3.0), 2)] == [[0, 1], [2]]

@@ -388,11 +388,6 @@ JUDGED: list[Judged] = [
         ("value",), "the sign of the zero that relu gives", line=r"(?s)relu.*(atan2|arctan2|/|div|reciprocal|angle|copysign)", message="-"
     ),
     Judged(
-        ("raises", "value", "version"),
-        "torch's unsafe parts are views of which its graph knows nothing, so that gradients after a write are wrong; gradlib's are views",
-        line=r"(?s)unsafe_(split|chunk).*(_\(|\] = )",
-    ),
-    Judged(
         ("value",),
         "torch's running mean subtracts an infinite mean from an infinite element, whose mean by itself is infinite in torch too",
         line=r"(var|std)_mean\(.*",
