@@ -277,6 +277,11 @@ class Optimizer:
                 )  # fmt: skip
             return
         name = type(self).__name__
+        if not capturable and "capturable" not in self.defaults:
+            raise RuntimeError(
+                f"step() of {name} cannot be captured in a CUDA graph: its counts are on the host, and it has no option capturable; "
+                "step behind a replay, or take another optimiser"
+            )
         if not capturable:
             raise RuntimeError(f"Attempting CUDA graph capture of step() for an instance of {name} but param_groups' capturable is False.")
         for group in self.param_groups:
