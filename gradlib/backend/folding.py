@@ -128,14 +128,14 @@ _kernel = kernels(source)
 
 @lru_cache(4096)
 def _plan(
-    shape: tuple[int, ...], places: tuple[int, ...], axis: int, along: bool, values: tuple[int, ...] | None, strides: tuple[int, ...],
-    itemsize: int,
+    shape: tuple[int, ...], places: tuple[int, ...], place_strides: tuple[int, ...], place_size: int, axis: int, along: bool,
+    values: tuple[int, ...] | None, strides: tuple[int, ...], itemsize: int,
 ) -> tuple[int, ...] | None:  # fmt: skip
     """The numbers of ``Lines`` for a contiguous array of a shape, as `gradlib.backend.placing.spread_of` has them; None where the kernels
     do not serve them.
     """
     steps, n = tuple(math.prod(shape[d + 1 :]) * itemsize for d in range(len(shape))), math.prod(shape)
-    spread = spread_of(shape, steps, places, axis, along, values, strides, itemsize) if 0 < n <= MOST else None
+    spread = spread_of(shape, steps, places, place_strides, place_size, axis, along, values, strides, itemsize) if 0 < n <= MOST else None
     if spread is None:
         return None
     _, looks, (adim, count, inner, *lie) = spread
@@ -150,14 +150,14 @@ def _plan(
 def _lines(like: Array, src: Any, index: Any, axis: int, along: bool = True) -> tuple[int, ...] | None:
     """The members of ``Lines``; None where the kernels do not serve them. ``src`` is null where it is None."""
     kind, device = type(like), like.data.device_id
-    if type(index) is not kind or index.dtype.char not in PLACES or not index._c_contiguous or index.data.device_id != device:
+    if type(index) is not kind or index.dtype.char not in PLACES or index.data.device_id != device:
         return None
     shape, strides, pointer = None, (), 0
     if src is not None:
         if type(src) is not kind or src.dtype is not like.dtype or src.data.device_id != device:
             return None
         shape, strides, pointer = src.shape, src.strides, src.data.ptr
-    planned = _plan(like.shape, index.shape, axis, along, shape, strides, like.itemsize)
+    planned = _plan(like.shape, index.shape, index.strides, index.itemsize, axis, along, shape, strides, like.itemsize)
     return None if planned is None else (index.data.ptr, pointer, *planned)
 
 

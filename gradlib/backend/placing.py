@@ -136,14 +136,14 @@ def _step(sizes: tuple[int, ...], steps: tuple[int, ...]) -> int | None:
 
 @lru_cache(4096)
 def spread_of(
-    shape: tuple[int, ...], strides: tuple[int, ...], places: tuple[int, ...], axis: int, along: bool,
-    values: tuple[int, ...] | None, value_strides: tuple[int, ...], itemsize: int,
+    shape: tuple[int, ...], strides: tuple[int, ...], places: tuple[int, ...], place_strides: tuple[int, ...], place_size: int,
+    axis: int, along: bool, values: tuple[int, ...] | None, value_strides: tuple[int, ...], itemsize: int,
 ) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:  # fmt: skip
     """How the values of an access lie.
 
     Args:
-        shape, strides: of the array that is accessed. places: the shape of these. axis: the dimension; along: whether there is a place for
-            each value, of which there may be fewer in the other dimensions than the array has.
+        shape, strides, itemsize: of the array that is accessed. places, place_strides, place_size: the same of these. axis: the dimension;
+            along: whether there is a place for each value, of which there may be fewer in the other dimensions than the array has.
         values, value_strides: of the values, which broadcast; None for new ones, which are contiguous.
     Returns: the shape of the access, its size, and the kernels' numbers from ``adim`` to the last step; None where they do not serve it.
     """
@@ -160,7 +160,9 @@ def spread_of(
     own = _contiguous(span)
     if values is not None:
         own = (0,) * lead + tuple(0 if m == 1 else s // itemsize for m, s in zip(values, value_strides, strict=True))
-    named = _contiguous(span) if along else (*(0,) * axis, *_contiguous(places), *(0,) * (len(shape) - axis - 1))
+    named = tuple(step // place_size for step in place_strides)
+    if not along:
+        named = (*(0,) * axis, *named, *(0,) * (len(shape) - axis - 1))
     groups = slice(0, axis), slice(axis, behind), slice(behind, None)
     steps: list[Any] = [_step(span[group], each[group]) for each in (own, named) for group in groups]
     there = tuple(step // itemsize for step in strides)
@@ -237,10 +239,10 @@ def taken(array: Array, axis: int, at: Any, along: bool = False) -> Array | None
         axis: counts from 0. at: integers; with ``along`` of the array's rank and in no other dimension larger.
     """
     kind, dtype, data = type(array), array.dtype, array.data
-    if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or at.data.device_id != data.device_id:
+    if type(at) is not kind or at.dtype.char not in PLACES or at.data.device_id != data.device_id or dtype.itemsize not in WORDS:
         return None
     size = dtype.itemsize
-    spread = spread_of(array.shape, array.strides, at.shape, axis, along, None, (), size) if size in WORDS else None
+    spread = spread_of(array.shape, array.strides, at.shape, at.strides, at.itemsize, axis, along, None, (), size)
     if spread is None:
         return None
     shape, n, numbers = spread
@@ -270,7 +272,7 @@ def put(array: Array, key: Sequence[Any], values: Any, how: str = "put", factor:
 def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", along: bool = True, factor: Any = 1) -> bool:
     """The same for places along a dimension, counted from 0; ``at``: as for `taken`."""
     kind, dtype, data = type(array), array.dtype, array.data
-    if type(at) is not kind or at.dtype.char not in PLACES or not at._c_contiguous or not array._c_contiguous:
+    if type(at) is not kind or at.dtype.char not in PLACES or not array._c_contiguous:
         return False
     if at.data.device_id != data.device_id or at.data.mem is data.mem:  # which would be written while it is read
         return False
@@ -287,7 +289,7 @@ def put_along(array: Array, axis: int, at: Any, values: Any, how: str = "put", a
         number = packed(values, dtype)
     if number is None:
         return False
-    spread = spread_of(array.shape, array.strides, at.shape, axis, along, shape, strides, dtype.itemsize)
+    spread = spread_of(array.shape, array.strides, at.shape, at.strides, at.itemsize, axis, along, shape, strides, dtype.itemsize)
     if spread is None:
         return False
     n = spread[1]

@@ -187,31 +187,35 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         >>> gradlib.take_along_dim(gradlib.tensor([[3, 1, 2]]), gradlib.tensor([[1, 2, 0]]), dim=1)
         tensor([[1, 2, 3]])
     """
-    integers("take_along_dim", indices)
+    array = indices._array if type(indices) is Tensor else raw(indices)
+    if type(indices) is not Tensor or array.dtype.kind not in "iu":
+        integers("take_along_dim", indices)
     if dim is None:
         return take(input, reshape(indices, (-1,)))
-    if input.ndim != indices.ndim:
-        raise RuntimeError(
-            f"take_along_dim: input and indices should have the same rank, got {list(input.shape)} and {list(indices.shape)}"
-        )
-    if not input.ndim:
+    have, want = input._array.shape if type(input) is Tensor else raw(input).shape, array.shape
+    if len(have) != len(want):
+        raise RuntimeError(f"take_along_dim: input and indices should have the same rank, got {list(have)} and {list(want)}")
+    if not have:
         raise IndexError(f"take_along_dim: dim is {dim}, but the tensors have no dimensions")
-    dim = wrap_dim(dim, input.ndim)
-    have = input._array.shape if type(input) is Tensor else raw(input).shape
-    want = indices._array.shape if type(indices) is Tensor else raw(indices).shape
-    size, count = have[dim], want[dim]
-    lowest = inside("take_along_dim", indices, size, IndexError, negative=True)
+    dim = wrap_dim(dim, len(have))
+    lowest = inside("take_along_dim", indices, have[dim], IndexError, negative=True)
     places = indices
-    if have[:dim] != want[:dim] or have[dim + 1 :] != want[dim + 1 :]:
-        both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
-        of_places, of_input = (*both[:dim], count, *both[dim + 1 :]), (*both[:dim], size, *both[dim + 1 :])
-        places = indices if want == of_places else expand(indices, of_places)
-        input = input if have == of_input else expand(input, of_input)
     if lowest is not None and lowest < 0:
-        places = where(places < 0, places + size, places)
+        places = where(indices < 0, indices + have[dim], indices)
     elif global_state.active or not isinstance(input, Tensor) or input._node is not None:
-        places = clone(places)  # for what is saved is not the caller's
+        places = clone(indices)  # for what is saved is not the caller's
+    if have[:dim] != want[:dim] or have[dim + 1 :] != want[dim + 1 :]:
+        of_input, of_places = _stretched(have, want, dim)
+        input = input if have == of_input else expand(input, of_input)
+        places = places if want == of_places else expand(places, of_places)
     return take_along(input, places, dim, True)
+
+
+@functools.lru_cache(maxsize=512)
+def _stretched(have: tuple[int, ...], want: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes to which a tensor and places in it broadcast, each of which keeps its size along a dimension."""
+    both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
+    return (*both[:dim], have[dim], *both[dim + 1 :]), (*both[:dim], want[dim], *both[dim + 1 :])
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_one_launch_serves_what_it_says_and_leaves_the_rest():
     x, src, i = cupy.ones((3, 4), "f"), cupy.ones((5, 4), "f"), cupy.zeros((5, 4), int)
     g = cupy.broadcast_to(cupy.ones((), "f"), (3, 4))
     for how in REDUCTIONS:
-        for places in (i, i.astype("int32"), i[:, :2].copy()):
+        for places in (i, i.astype("int32"), i[:, :2].copy(), i[:, :2], cupy.asfortranarray(i), cupy.broadcast_to(i[:, :1], (5, 4))):
             assert folding.folded(x, src[:, : places.shape[1]], places, 0, how, True) is not None
             for of in ("input", "src"):
                 served = folding.slope(of, g, x, src[:, : places.shape[1]], x, places, 0, how, True)
@@ -71,7 +71,7 @@ def test_one_launch_serves_what_it_says_and_leaves_the_rest():
         for wrong in (
             (x.T, src, i, 0), (x, src[:2], i, 0), (x, src.astype("d"), i, 0), (x, src, i.astype("uint8"), 0), (x, src, i[:0], 0),
             (x, src[:, ::-1].T, i.T, 0), (x, 2.0, i, 0), (x.astype("uint16"), src.astype("uint16"), i, 0), (x[:0], src, i, 0),
-            (x, src, cupy.asfortranarray(i), 0), (x, *(cupy.ones((folding.LONGEST + 1, 4), each) for each in ("f", int)), 0),
+            (x, *(cupy.ones((folding.LONGEST + 1, 4), each) for each in ("f", int)), 0),
         ):  # fmt: skip
             assert folding.folded(*wrong, how, True) is None
         assert folding.slope("input", g, x, src, x, i, 0, how, False).tolist() == [[0] * 4, [1] * 4, [1] * 4]

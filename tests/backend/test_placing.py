@@ -101,6 +101,26 @@ def test_random_places_along_a_dimension(dtype):
     assert served > 150
 
 
+LAYOUTS = {
+    "one for each line": lambda xp, i: xp.broadcast_to(i[:, :1], (4, 6)), "one line": lambda xp, i: xp.broadcast_to(i[0], (3, 6)),
+    "backwards": lambda xp, i: i[::-2], "turned": lambda xp, i: i.T[:4, :4], "gaps": lambda xp, i: i[:, ::3],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_places_may_be_expanded_or_lie_apart(name, dtype):
+    x, base = np.arange(24.0).reshape(4, 6), np.random.default_rng(3).integers(-4, 4, (4, 6)).astype(dtype)
+    at, there = LAYOUTS[name](np, base), LAYOUTS[name](cupy, cupy.asarray(base))
+    made, grid = cupy.asarray(x), (at, np.arange(at.shape[1]))
+    assert (taken(made, 0, there, along=True).get() == x[grid]).all()
+    values = x[: len(at), : at.shape[1]].copy()
+    np.add.at(x, grid, values)
+    assert put_along(made, 0, there, cupy.asarray(values), "add")
+    assert (made.get() == x).all()
+    assert (picked(made, (there[0],)).get() == x[at[0]]).all()
+
+
 @pytest.mark.skipif(HAS_GPU, reason="hostcuda reports what a GPU lets wrap around")
 @pytest.mark.parametrize("key", [([3, 0],), ([0, -4],), ([2, 0], [4, 1]), ([0], [0], [-6])])
 def test_a_place_outside_is_reported_as_by_the_kernels_of_cupy(key):
@@ -116,12 +136,15 @@ def test_a_place_outside_is_reported_as_by_the_kernels_of_cupy(key):
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     x, i = cupy.zeros((3, 4), cupy.float32), cupy.asarray([0, 2])
     for key, values in (
-        ((i.astype("uint8"),), 1.0), ((i,), x[:2]), ((i,), cupy.ones((2, 4))), ((i[::-1],), 1.0), ((i, None), 1.0),
+        ((i.astype("uint8"),), 1.0), ((i,), x[:2]), ((i,), cupy.ones((2, 4))), ((i, None), 1.0),
         ((i,), cupy.ones(3, cupy.float32)), ((i[:0],), x[:0].copy()), ((i, cupy.asarray([0, 1, 2])), 1.0), ((i, i, i), 1.0), ((), 1.0),
         ((i,), 1j), ((i,), cupy.ones((1, 2, 4), cupy.float32)),
     ):  # fmt: skip
         assert not put(x, key, values), key
     assert not put(x[:, ::2], (i,), 1.0)
+    cube = cupy.zeros((2, 2, 2), int)
+    for at in (cube.transpose(1, 0, 2), cupy.broadcast_to(cube[:1], (2, 2, 2))):
+        assert taken(cupy.zeros((2, 2, 2)), 2, at, along=True) is None  # whose first two dimensions are no line of memory
     assert not any(put(x, (mask,), values) for mask, values in ((x > 0, x[0]), (x > 0, x[0, :1]), (x[:2] > 0, 1.0), (x > 0, 1j)))
     assert not put(x, (x > 0,), 1.0, "add")
     assert not put(i, (i,), 1)  # which would be written while it is read

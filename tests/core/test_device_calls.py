@@ -187,6 +187,8 @@ PLACES: dict[str, Callable[..., Any]] = {
     "index_put, sum": lambda x, i, t, **_: x.index_put((i,), t, accumulate=True),
     "index_put_": lambda z, i, t, **_: z.index_put_((i,), t), "take": lambda x, i, **_: x.take(i),
     "take_along_dim": lambda x, p, **_: x.take_along_dim(p, 1), "index_select": lambda x, i, **_: x.index_select(1, i),
+    "gather, expanded": lambda x, wide, **_: x.gather(1, wide),
+    "scatter_add, expanded": lambda x, wide, y, **_: x.scatter_add(1, wide, y),
     "gather of fewer lines": lambda x, q, **_: x.gather(0, q), "two arrays": lambda x, i, **_: x[i, i],
     "masked_select": lambda x, m, **_: x.masked_select(m), "masked_scatter": lambda x, m, y, **_: x.masked_scatter(m, y),
     "masked_scatter_": lambda z, m, y, **_: z.masked_scatter_(m, y),
@@ -219,7 +221,7 @@ BACKWARD: dict[str, Callable[..., Any]] = {
     name: PLACES[name]
     for name in (
         "scatter", "scatter, number", "scatter_add", "scatter, product", "index_add", "index_copy", "index_fill", "index_put",
-        "masked_scatter", "take_along_dim", "gather of fewer lines", "as_strided", "expand",
+        "masked_scatter", "take_along_dim", "gather of fewer lines", "gather, expanded", "as_strided", "expand",
         *(name for name in PLACES if name.startswith("scatter_reduce, ")),
     )
     if not name.endswith("in place")
@@ -274,6 +276,7 @@ def at_places() -> dict[str, Any]:
     part = given["y"][:, :2].clone()
     column = given["y"][:, 0].clone()
     more = {"d": part, "s": part.clone().requires_grad_(), "c": given["x"] * 1, "q": given["p"] % 4, "o": column, "e": column[0].clone()}
+    more["wide"] = given["p"][:, :1].expand(4, 5)
     return given | more | {"a": given["t"].half(), "f": part.half()}
 
 
