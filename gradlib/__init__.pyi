@@ -4038,6 +4038,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
         input: any shape and dtype.
         chunks: how many; fewer come where the size does not allow it.
         dim: the dimension that is cut.
+    Returns: a tuple of slices.
     Source: torch.unsafe_chunk.
     Example:
         >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
@@ -4054,6 +4055,7 @@ def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tenso
         tensor: any shape and dtype.
         split_size: the size of a part; the last may be smaller.
         dim: the dimension that is cut.
+    Returns: a tuple of slices.
     Source: torch.unsafe_split.
     Example:
         >>> gradlib.unsafe_split(gradlib.arange(4), 2)
@@ -4072,6 +4074,8 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _Di
         input: any shape and dtype.
         split_sizes: the sizes, which add up to the dimension's.
         dim: the dimension that is cut.
+    Returns: a tuple with a slice for each size.
+    Raises: as ``split_with_sizes``.
     Source: torch.unsafe_split_with_sizes.
     Example:
         >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))

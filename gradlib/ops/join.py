@@ -429,6 +429,7 @@ def unsafe_split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int
         split_sizes: the sizes, which add up to the dimension's.
         dim: the dimension that is cut.
     Returns: a tuple with a slice for each size.
+    Raises: as ``split_with_sizes``.
     Source: torch.unsafe_split_with_sizes.
     Example:
         >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
@@ -448,6 +449,7 @@ def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> Any:
         tensor: any shape and dtype.
         split_size: the size of a part; the last may be smaller.
         dim: the dimension that is cut.
+    Returns: a tuple of slices.
     Source: torch.unsafe_split.
     Example:
         >>> gradlib.unsafe_split(gradlib.arange(4), 2)
@@ -464,6 +466,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         input: any shape and dtype.
         chunks: how many; fewer come where the size does not allow it.
         dim: the dimension that is cut.
+    Returns: a tuple of slices.
     Source: torch.unsafe_chunk.
     Example:
         >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
