@@ -31,7 +31,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "index_put-function": (23, "the places come as arrays of the host, and what is written is given another shape"),
     "index_put-of-view": (39, "the same, recorded for the tensor and for its view"),
     "index_put-*": (29, "the same, recorded"),
-    "take_along_dim": (23, "the places are expanded, by a view, and copied, as what is saved is not the caller's"),
     "solve*": (47, "matrices that broadcast, or right sides whose equations stand in columns: views of them before and after"),
     "lstsq-wide": (33, "a view of each result"),
     "matrix_norm-*": (27, "singular values, then their sum or the largest"),
