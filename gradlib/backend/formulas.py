@@ -183,6 +183,24 @@ def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | 
     return _close()(x, y, float(rtol), float(atol), float(equal_nan))
 
 
+def complex_source(char: str, kinds: str) -> str:
+    """The kernel ``complex`` that puts arrays of a dtype side by side, as the parts of complex numbers."""
+    text = written("complex", char, dict(zip("xy", kinds, strict=True)), "Pair", "Pair{x, y}")
+    return f"struct Pair {{ {CTYPES[char]} real, imag; }};\n{text}"
+
+
+@cache
+def _complex(char: str) -> Callable[..., Array | None]:
+    return function_for(functools.partial(kernels(complex_source), "complex"), np.dtype(char.upper()), served=char)
+
+
+def complex_of(real: Any, imag: Any) -> Array | None:
+    """Complex numbers of CuPy arrays of one dtype, float32 or float64; None where no kernel serves them."""
+    if type(real) is not type(imag) or real.dtype.char not in WHOLE or not real.size:
+        return None
+    return _complex(real.dtype.char)(real, imag)
+
+
 def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[int, ...], int, str, list[Any]] | None:
     """Of operands that broadcast: the shape of the result, its size, the kind of the arrays, and what a kernel is given.
 

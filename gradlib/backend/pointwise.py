@@ -18,8 +18,8 @@ import numpy as np
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.kernel_text import CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, held, spans_of
-from gradlib.backend.launching import kernels, launcher, refusals
-from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, parts_source
+from gradlib.backend.launching import launcher, refusals
+from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, stretched_source
 from gradlib.backend.where import where_function
 
 
@@ -28,8 +28,9 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    forms = {char: form(name, char, "PPI") for char, (one, _) in VALUES.items() if name in one}
-    made_bool = library.dtype("?") if name in COMPARE else None
+    results = {char: library.dtype("?") if name in COMPARE else None for char, (one, _) in VALUES.items() if name in one}
+    results |= {char: library.dtype(char.lower()) if len(PARTS[name]) == 1 else None for char in PARTS_OF if name in PARTS}
+    forms = {char: (*form(name, char, "PPI"), another) for char, another in results.items()}
 
     def run(x: Any, out: Any = None, **options: Any) -> Array:
         if out is not None or options:
@@ -38,8 +39,8 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
             dtype = x.dtype
             chosen = forms.get(dtype.char)
             if chosen is not None:
-                functions, pack, free, made = chosen
-                result, from_x = ndarray(x.shape, dtype if made_bool is None else made_bool), x.data
+                functions, pack, free, made, another = chosen
+                result, from_x = ndarray(x.shape, another or dtype), x.data
                 slot = free.pop() if free else made()
                 try:
                     pack(slot[0], 0, from_x.ptr, result.data.ptr, n)
@@ -69,25 +70,6 @@ def _of_rows(small: Callable[..., Array], theirs: Callable[..., Array]) -> Calla
     return run
 
 
-_of_parts = kernels(parts_source)
-
-
-def of_parts(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of `PARTS`; ``theirs``: the same for every other call."""
-    ndarray, is_real = cupy().ndarray, len(PARTS[name]) == 1
-
-    def run(x: Any, *more: Any, **options: Any) -> Array:
-        if type(x) is not ndarray or (char := x.dtype.char) not in PARTS_OF or more or options or not x._c_contiguous:
-            return theirs(x, *more, **options)
-        n, data = x.size, x.data
-        if not 0 < n <= MOST:
-            return theirs(x)
-        out = ndarray(x.shape, char.lower() if is_real else x.dtype)
-        return out if _of_parts(name, char).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else theirs(x)
-
-    return run
-
-
 def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> Callable[..., Array]:
     """A function of two operands, of which one may be a number.
 
@@ -105,27 +87,32 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in chars if char in NUMBERS}
     first = {char: form(f"{name}_nv", char, f"{NUMBERS[char]}PPI") for char in chars if char in NUMBERS}
     spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
+    stretched = {char: form(f"{name}_ww", char, "PIIIIPIIIIPI", stretched_source) for char in chars}
     compares = name in COMPARE
 
     def broadcast(x: Array, y: Array) -> Array:
         """Of arrays of other shapes, or of which one is a number repeated, as the gradient of a sum is."""
-        dtype, data, met = x.dtype, x.data, spans_of(x.shape, y.shape)
+        dtype, data, met, forms = x.dtype, x.data, spans_of(x.shape, y.shape), spread
+        if met is None:
+            met, forms = spans_of(x.shape, y.shape, groups=2), stretched
         if met is None:
             return theirs(x, y)
-        shape, n, (x_inner, x_count, y_inner, y_count) = met
+        shape, n, spans = met
+        count = len(spans) // 2
+        x_spans, y_spans = spans[:count], spans[count:]
         if not x._c_contiguous:
             if any(x.strides):
                 return theirs(x, y)
-            x_inner, x_count = n, 1
+            x_spans = (1,) * count
         if not y._c_contiguous:
             if any(y.strides):
                 return theirs(x, y)
-            y_inner, y_count = n, 1
-        functions, pack, free, made = spread[dtype.char]
+            y_spans = (1,) * count
+        functions, pack, free, made = forms[dtype.char]
         out = ndarray(shape, bool_ if compares else dtype)
         slot = free.pop() if free else made()
         try:
-            pack(slot[0], 0, data.ptr, x_inner, x_count, y.data.ptr, y_inner, y_count, out.data.ptr, n)
+            pack(slot[0], 0, data.ptr, *x_spans, y.data.ptr, *y_spans, out.data.ptr, n)
             launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except refusals():
             return theirs(x, y)
@@ -197,7 +184,7 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    same = CTYPES if name not in COMPARE else {}  # dtypes in which the result is that of x
+    same = [char for char in CTYPES if name not in COMPARE and any(name in each for each in VALUES[char])]  # whose result is of x's dtype
     alone = {char: form(name, char, "PPI") for char in same}
     both = {char: form(f"{name}_vv", char, "PPPI") for char in same}
     second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in same}
@@ -257,7 +244,7 @@ def small(name: str, theirs: Any, in_single: bool = False) -> Any:
     if name == "where":
         return where_function()
     if name in OF_ONE:
-        return of_one(name, of_parts(name, theirs) if name in PARTS else theirs)
+        return of_one(name, theirs)
     return of_two(name, theirs, in_single) if name in OF_TWO else theirs
 
 

@@ -32,6 +32,7 @@ TWO = {
     "add": "x + y", "arctan2": "atan2(x, y)", "divide": "x / y", "equal": "x == y", "fmax": "fmax(x, y)", "fmin": "fmin(x, y)",
     "fmod": "fmod(x, y)", "greater": "x > y", "greater_equal": "x >= y", "hypot": "hypot(x, y)", "less": "x < y",
     "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
+    "logaddexp": "x == y ? {computed}(x + 0.6931471805599453) : fmax(x, y) + log1p(exp(-fabs(x - y)))",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
     "remainder": "[&] { const auto r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r; }()",
     "floor_divide": "[&] { const auto r = fmod(x, y), q = (x - r) / y, w = r != 0 && (r < 0) != (y < 0) ? q - 1 : q;"
@@ -43,7 +44,7 @@ IN_STEPS = frozenset((*OWN, "floor_divide", "left_shift", "remainder", "right_sh
 """What takes several launches where no kernel serves it."""
 COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
 
-_INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"}, {
+_INTEGERS = {"absolute": "x > 0 ? x : -x", "invert": "~x", "negative": "-x", "square": "x * x"}, {
     **{name: TWO[name] for name in ("add", "multiply", "subtract", *sorted(COMPARE.intersection(TWO)))},
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "maximum": "max(x, y)", "minimum": "min(x, y)",
     "left_shift": "y < 0 || y >= 8 * (int)sizeof x ? 0 : ({computed})((unsigned long long)x << y)",
@@ -53,18 +54,28 @@ _INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"},
 }  # fmt: skip
 _BOOLS = {"invert": "!x", "logical_not": "!x"}, {
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
-    "logical_or": "x || y", "not_equal": "x != y",
+    "logical_or": "x || y", "logical_xor": "x != y", "not_equal": "x != y",
 }  # fmt: skip
 VALUES = {**dict.fromkeys(CTYPES, ({**ONE, **OWN}, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS}
 """By dtype, the functions of one array and of two that have kernels, and their values."""
-OF_ONE = frozenset(name for one, _ in VALUES.values() for name in one)
+_SIZE = "hypot(x, y)"
+PARTS = {
+    "absolute": (_SIZE,), "angle": ("atan2(y, x)",), "conjugate": ("x", "-y"),
+    "signum": tuple(f"{part} / ({_SIZE} == 0 ? 1 : {_SIZE})" for part in "xy"),
+}  # fmt: skip
+"""The values of functions of one complex number x + iy: of one that is real, or of the two parts."""
+PARTS_OF = {"F": "float", "D": "double"}
+"""The types of these parts."""
+OF_ONE = frozenset((*PARTS, *(name for one, _ in VALUES.values() for name in one)))
 OF_TWO = frozenset(name for _, two in VALUES.values() for name in two)
 
 WHERE = ("vv", "vn", "nv", "nn", "bb", "bn", "nb")
 """What stands beside the mask of ``where``, as `written` has it; the mask broadcasts where an array does."""
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
+    """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``; of a complex one, `PARTS`."""
+    if char in PARTS_OF:
+        return _parts_source(char)
     ctype, (one, two) = ALL_CTYPES[char], VALUES[char]
     made = {name: "bool" if name in COMPARE else ctype for name in (*one, *two)}
     kernels = [written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
@@ -75,6 +86,14 @@ def source(char: str) -> str:
         operands = {"m": "b" if "b" in kinds else "v", **dict(zip("xy", kinds, strict=True))}
         kernels.append(written(f"where_{kinds}", char, operands, ctype, "m ? x : y"))
     return HEADERS.get(char, "") + "".join(kernels)
+
+
+def stretched_source(char: str) -> str:
+    """The kernels of two operands that are stretched between some dimensions and others, ``_ww``; few programs need them."""
+    operands, two = {"x": "w", "y": "w"}, VALUES[char][1]
+    return HEADERS.get(char, "") + "".join(
+        written(f"{name}_ww", char, operands, "bool" if name in COMPARE else ALL_CTYPES[char], value) for name, value in two.items()
+    )
 
 
 class Form(NamedTuple):
@@ -91,24 +110,14 @@ class Form(NamedTuple):
 
 
 @cache
-def form(name: str, char: str, format: str) -> Form:
-    """A kernel of `source`; ``format``: its parameters, as ``struct`` writes them."""
+def form(name: str, char: str, format: str, write: Callable[[str], str] = source) -> Form:
+    """A kernel of the text that ``write`` gives; ``format``: its parameters, as ``struct`` writes them."""
     slots = Slots(format)
-    return Form(Functions(kernel_of(source, char, name=name)), slots.pack, slots.free, slots.made)
+    return Form(Functions(kernel_of(write, char, name=name)), slots.pack, slots.free, slots.made)
 
 
-_SIZE = "hypot(x, y)"
-PARTS = {
-    "absolute": (_SIZE,), "angle": ("atan2(y, x)",),
-    "signum": tuple(f"{part} / ({_SIZE} == 0 ? 1 : {_SIZE})" for part in "xy"),
-}  # fmt: skip
-"""The values of functions of complex numbers x + iy: of one that is real, or of the two parts."""
-PARTS_OF = {"F": "float", "D": "double"}
-"""The types of these parts."""
-
-
-def parts_source(char: str) -> str:
-    """The kernels for `PARTS` of arrays of a complex dtype."""
+def _parts_source(char: str) -> str:
+    """The kernels of `PARTS` for arrays of a complex dtype."""
     ctype = PARTS_OF[char]
     written = {name: [f"z[{len(values)} * i + {k}] = {value};" for k, value in enumerate(values)] for name, values in PARTS.items()}
     return "".join(

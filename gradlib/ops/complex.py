@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
+from gradlib.backend import dtype as dtypes, formulas, vectorised
 from gradlib.backend.array import Namespace, address, is_cupy, namespace, strided
 from gradlib.backend.copying import stacked
 from gradlib.core.op import composite, op, publish
@@ -155,7 +155,10 @@ _PAIR: dict[Any, np.dtype[Any]] = {dtypes.float32: dtypes.complex64, dtypes.floa
 _PART = {pair: part for part, pair in _PAIR.items()}
 
 
-@op("linear", method=False, complex="explicit", real=lambda g: g.real, imag=lambda g: g.imag)
+@op(
+    "linear", method=False, complex="explicit", real=lambda g: g.real, imag=lambda g: g.imag,
+    kernels={"out": formulas.complex_of},
+)  # fmt: skip
 def complex(xp: Any, real: Any, imag: Any) -> Any:
     """Complex numbers with these real and imaginary parts.
 

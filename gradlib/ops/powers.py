@@ -217,7 +217,7 @@ def hypot(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote="float",
+    "elementwise", promote="float", device="logaddexp",
     input=lambda g, input, other: g * sigmoid(input - other),
     other=lambda g, input, other: g * sigmoid(other - input),
 )  # fmt: skip

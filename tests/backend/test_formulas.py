@@ -194,6 +194,18 @@ def test_an_array_bound_that_shares_memory_is_read_before_it_is_written():
     assert x.clamp_(x[:1].clone(), x[:1]).tolist() == [-2.0] * 6
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parts_of_complex_numbers_are_put_side_by_side(dtype):
+    x = drawn(dtype, (4, 11))[0]
+    for y in (x[::-1].copy(), x[0], x[:, :1].copy(), x.T.copy().T):
+        for pair in ((x, y), (y, x)):
+            made, expected = formulas.complex_of(*map(cupy.asarray, pair)), gradlib.complex(*map(gradlib.as_tensor, pair))
+            assert made.get().tobytes() == expected.numpy().tobytes()
+            assert made.dtype == expected.dtype
+    assert formulas.complex_of(cupy.asarray(x), 1.0) is None
+    assert formulas.complex_of(*[cupy.asarray(x.astype("float16"))] * 2) is None
+
+
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_each_part_of_a_complex_number_is_replaced(dtype):
     x = drawn("float32" if dtype == "complex64" else "float64", (2, 12))[0].view(dtype)

@@ -25,7 +25,7 @@ def same_bits(found: Any, expected: Any) -> bool:
     """Whether two arrays are equal in shape, dtype and every bit but a NaN's."""
     a, b = (x.get() if x.dtype.kind != "V" else x.astype("float32").get() for x in (found, expected))
     alike = found.dtype == expected.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-    return alike and np.array_equal(np.signbit(a), np.signbit(b))
+    return alike and np.array_equal(np.signbit(a) & (a == a), np.signbit(b) & (b == b))
 
 
 def watched(name: str, seen: list[str]) -> Any:
@@ -81,6 +81,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     y = cupy.asarray(np.array([*SPECIAL[::-1], *np.linspace(2, -4, 150)]).astype(dtype))
     numbers = [(x, 0.1), (0.1, x), (x, 3), (3, x)] if dtype.kind == "f" else []
     broadcast = [(x, y[:1]), (x[:, None], y), (y.reshape(2, 79, 1), x[:3])]
+    broadcast += [(y.reshape(2, 1, 79), x[:6].reshape(2, 3, 1)), (y.reshape(2, 1, 79), x[:3, None])]  # stretched in between
     seen: list[str] = []
     with np.errstate(all="ignore"):
         for name in pointwise_text.ONE:
@@ -114,7 +115,7 @@ def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
     for name in one:
         assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
     for name in two:
-        for given in ((x, y), (x, y[0]), (x[:, :1].copy(), y[:1]), *numbers):
+        for given in ((x, y), (x, y[0]), (x[:, :1].copy(), y[:1]), (x.reshape(4, 1, 6), y[:3, :1].copy()), *numbers):
             theirs = numpy_of(name) if "shift" in name else power_of_whole if name == "power" else getattr(cupy, name)
             expected = theirs(*in_full(given, x.dtype))
             assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), expected), (name, given)
@@ -278,7 +279,7 @@ def test_a_slot_is_had_by_one_launch_at_a_time():
 def test_functions_of_complex_numbers_are_those_of_the_host(name, dtype):
     parts = np.array([*SPECIAL, *np.linspace(-3, 3, 8)], "f" if dtype == "complex64" else "d")
     host = np.stack([each.reshape(-1) for each in np.meshgrid(parts, parts)], -1).view(dtype)[:, 0]
-    function = {"absolute": gradlib.abs, "angle": gradlib.angle, "signum": gradlib.sgn}[name]
+    function = {"absolute": gradlib.abs, "angle": gradlib.angle, "conjugate": gradlib.conj, "signum": gradlib.sgn}[name]
     if name == "signum":  # whose NaN are each part's own here, as in torch
         host = host[np.isfinite(host)]
         host = host[: host.size // 16 * 16]

@@ -210,7 +210,8 @@ def test_nvrtc_reports_an_error():
 
 
 SMALL = {
-    "pointwise": pointwise_text.source("f"), "arange": spaced.arange_source("d"), "reducing": reducing.source("d", False),
+    "pointwise": pointwise_text.source("f"), "pointwise, stretched": pointwise_text.stretched_source("l"),
+    "complex": formulas.complex_source("d", "vb"), "arange": spaced.arange_source("d"), "reducing": reducing.source("d", False),
     "copying": copying.source(4), "sorting": sorting.source("d"), "searching": searching.source("f"),
     "matrices": matrices.source("F"), "triangles": matrices.part_source(16), "rotations": rotations.source("F"),
     "elimination": elimination.source("f"), "elimination, complex": elimination.source("D"),
@@ -225,7 +226,7 @@ SMALL = {
     "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
     "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f", False), "classes": classes.source("f"),
     "integrals": integrals.source("f"), "neighbours": neighbours.source("f"), "neighbours, integers": neighbours.source("l"),
-    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.parts_source("F"),
+    "pairs": pairs.source("f"), "pairs, float64": pairs.source("d"), "parts": pointwise_text.source("F"),
     "line_slopes": line_slopes.source("f", False), "line_slopes, float64": line_slopes.source("d", False),
     "moments": moments.source("f", False), "moments, float64": moments.source("d", False),
     "reducing, strided": reducing.source("f", True), "line_slopes, strided": line_slopes.source("f", True),
