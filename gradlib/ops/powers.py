@@ -88,6 +88,10 @@ by_dtype(_powers_meet, sees_numbers=True)
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
     """``pow`` of CuPy arrays, by what there is a kernel for; None where there is none."""
+    if type(input) is type(exponent):
+        if input.dtype.char in CTYPES and exponent.dtype.char in CTYPES:
+            return pointwise.function("power")(input, exponent)
+        return _integers_on_device()(input, exponent) if exponent.dtype.kind in "iu" else None
     if isinstance(exponent, (float, int, np.generic)):
         if type(exponent) is bool:
             return None
@@ -105,9 +109,7 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
         if exponent == 2 and input.dtype.char in EXACT:
             return pointwise.function("multiply")(input, input)
         return _integers_on_device()(input, exponent) if input.dtype.kind in "iu" else None
-    if hasattr(input, "dtype") and input.dtype.char in CTYPES and exponent.dtype.char in CTYPES:
-        return pointwise.function("power")(input, exponent)
-    return _integers_on_device()(input, exponent) if exponent.dtype.kind in "iu" else None
+    return None
 
 
 @functools.cache

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise
-from gradlib.backend.array import device_array, is_array
+from gradlib.backend.array import is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.formulas import formula
 from gradlib.backend.kernel_text import LARGEST
 from gradlib.backend.mask import LEAST, chosen, extreme
-from gradlib.backend.where import where as where_on_device
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
@@ -27,9 +26,7 @@ __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimu
 def _are_alike(condition: Any, input: Any, other: Any) -> bool:
     """Whether these are a mask and two arrays of one dtype."""
     kind = type(condition)
-    if (kind is not np.ndarray and kind is not device_array()) or condition.dtype is not dtypes.bool_:
-        return False
-    return type(input) is kind and type(other) is kind and input.dtype is other.dtype
+    return type(input) is type(other) is kind and getattr(condition, "dtype", None) is dtypes.bool_ and input.dtype is other.dtype
 
 
 @numbers_alike
@@ -53,7 +50,7 @@ def _branches_meet(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_branches_meet, also=("condition",), complex="explicit", device=where_on_device,
+    "linear", promote=_branches_meet, also=("condition",), complex="explicit", device="where",
     input=lambda g, condition: where_op(condition, g, 0),
     other=lambda g, condition: where_op(condition, 0, g),
 )  # fmt: skip
