@@ -98,7 +98,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     multiplying, exponents = [x.cumprod(-1)], [x.logcumsumexp(-1)]
     met, shared = [x.scatter_reduce(0, p, two, "amax")], [x.scatter_reduce(0, p, two, "mean")]
     spread, strided, replaced = [y.masked_scatter(m, x)], [x.as_strided((4,), (2,))], [x.scatter(0, p, two)]
-    turning = gradlib.complex(y, y)
+    turning, three, held, big = gradlib.complex(y, y), gradlib.ones(4, 3, device="cuda"), gradlib.tensor(2.0), large._array
+    cubic, tall = (gradlib.ones(shape, device="cuda") for shape in ((2, 1, 4), (3, 1)))
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
     start = [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
@@ -287,6 +288,24 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
         "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),
         "arange": (lambda: gradlib.arange(8, device="cuda"), lambda: cp.arange(8)),
+        "flip": (lambda: x.flip(0), lambda: cp.flip(a, 0).copy()),
+        "rot90": (lambda: x.rot90(), lambda: cp.rot90(a).copy()),
+        "roll": (lambda: x.roll(1, 0), lambda: cp.roll(a, 1, 0)),
+        "complex": (lambda: gradlib.complex(x, y), None),
+        "diff": (lambda: x.diff(), lambda: cp.diff(a)),
+        "cross": (lambda: three.cross(three), lambda: cp.cross(three._array, three._array)),
+        "einsum": (lambda: gradlib.einsum("ij,kj->ik", x, y), lambda: a @ b.T),
+        "einsum of three": (lambda: gradlib.einsum("ij,kj,kl->il", x, y, y), None),
+        "tensordot": (lambda: gradlib.tensordot(c, c, ([1, 2], [1, 2])), lambda: cp.tensordot(cube, cube, ([1, 2], [1, 2]))),
+        "addmm, factors": (lambda: gradlib.addmm(large, large, large, beta=2, alpha=3), lambda: 2 * big + 3 * (big @ big)),
+        "mse_loss, weights": (lambda: functional.mse_loss(x, y, weight=y), None),
+        "2 // x": (lambda: 2 // x, lambda: 2 // a),
+        "x * complex": (lambda: x * 2j, lambda: a * 2j),
+        "x * number of the host": (lambda: x * held, None),
+        "x + y, both stretched": (lambda: cubic + tall, lambda: cubic._array + tall._array),
+        "x[list, list]": (lambda: x[[2, 1], [3, 4]], lambda: a[[2, 1], [3, 4]]),
+        "x[mask]": (lambda: x[m], lambda: a[mask]),
+        "unsafe_split": (lambda: x.unsafe_split(2), None),
         "sum of 4096": (lambda: large.sum(), lambda: large._array.sum()),
         "a launch": (lambda: launch(call), None),
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),

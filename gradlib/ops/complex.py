@@ -9,7 +9,6 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, formulas, vectorised
 from gradlib.backend.array import Namespace, address, is_cupy, namespace, strided
-from gradlib.backend.copying import stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import contiguous
@@ -177,9 +176,6 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
         raise RuntimeError(f"complex: both parts must be float32 or both float64 tensors, got {names}; convert one with .to()")
     if vectorised.are_long(real, imag):
         return vectorised.complex_of(real, imag, paired)
-    if xp is not np and real.shape == imag.shape:
-        pairs = stacked(xp, (real, imag), real.ndim)
-        return xp.ndarray(real.shape, paired, pairs.data)
     out = xp.empty(real.shape if real.shape == imag.shape else xp.broadcast_shapes(real.shape, imag.shape), paired)
     out.real = real
     out.imag = imag

@@ -152,15 +152,3 @@ def test_what_only_moves_elements_is_one_launch(name, monkeypatch):
         np.testing.assert_array_equal(mine.cpu().numpy(), theirs.numpy())
     if name in ("flip", "rot90"):
         assert len(seen) == 1
-
-
-def test_two_parts_are_made_complex_by_one_launch(monkeypatch):
-    real, imag = (gradlib.as_tensor(cupy.arange(start, start + 6, dtype="f").reshape(2, 3)) for start in (0, 9))
-    seen, joined = [], copying._joined
-    monkeypatch.setattr(copying, "_joined", lambda *of: seen.append(of) or joined(*of))
-    for each in (imag, imag.t().contiguous().t(), imag[:1]):
-        made = gradlib.complex(real, each)
-        assert made.dtype is gradlib.complex64
-        assert made.is_contiguous()
-        np.testing.assert_array_equal(made.cpu().numpy(), real.cpu().numpy() + 1j * np.broadcast_to(each.cpu().numpy(), (2, 3)))
-    assert len(seen) == 2

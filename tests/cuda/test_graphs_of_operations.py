@@ -23,10 +23,11 @@ pytestmark = [
 
 # Rows whose indices, weights or masks are the host's, made or moved within the call; and one that seeds, one that asks cuSOLVER.
 FROM_HOST = {
-    "cross_entropy-smoothing-none", "cross_entropy-smoothing-weight-ignore", "cross_entropy-weight", "dropout", "eigvals",
-    "index-apart", "index-both", "index-op", "index-pairs", "index-rows", "index_add", "index_backward", "index_put-array",
-    "index_put-function", "index_put-of-view", "index_put-op", "masked_fill", "nll_loss-none", "nll_loss-weight", "reduced_at",
-    "reduced_at-amax", "to_classes", "total_at",
+    "cross_entropy-probabilities-weight-mean", "cross_entropy-probabilities-weight-none", "cross_entropy-probabilities-weight-sum",
+    "cross_entropy-smoothing-none", "cross_entropy-smoothing-weight-ignore", "cross_entropy-weight", "dropout", "eigvals", "index-apart",
+    "index-both", "index-lists", "index-mask", "index-mask-second", "index-op", "index-pairs", "index-rows", "index-true", "index_add",
+    "index_backward", "index_put-array", "index_put-function", "index_put-mask", "index_put-of-view", "index_put-op", "masked_fill",
+    "nll_loss-none", "nll_loss-weight", "reduced_at", "reduced_at-amax", "to_classes", "total_at",
 }  # fmt: skip
 # Rows that multiply matrices, which another kernel does within a capture, in another order.
 PRODUCTS = {
