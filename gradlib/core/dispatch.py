@@ -57,6 +57,10 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         raise
 
 
+_PLAIN_NUMBERS = (int, float, complex, bool)
+"""Python's; NumPy's are what its functions give of no dimensions."""
+
+
 class Operands:
     """The tensor arguments of one call, each of them read once.
 
@@ -69,7 +73,7 @@ class Operands:
         recordable: whether one is a Tensor.
         complex: whether one is complex.
         scattered: whether the arrays live in more than one place.
-        wrong: the first that is neither a Tensor, an array nor a number.
+        wrong: the first that is neither a Tensor, an array nor a number, or a number in a list of tensors.
     """
 
     __slots__ = ("array", "complex", "inputs", "live", "nodes", "places", "recordable", "scattered", "values", "wrong")
@@ -110,6 +114,8 @@ class Operands:
         if op.sequence is not None:
             single = len(op.tensors) - 1
             self.live = [*self.nodes[:single], next(filter(None, self.nodes[single:]), None)]
+            if op.promote == "same" and self.wrong is None:  # a list of tensors alone
+                self.wrong = next((type(x) for x in inputs[single:] if type(x) in _PLAIN_NUMBERS), None)
 
 
 def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:

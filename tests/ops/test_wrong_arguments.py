@@ -243,6 +243,7 @@ def test_an_error_of_right_arguments_is_what_it_was() -> None:
         lambda: gradlib.sum(X, True),
         lambda: gradlib.cumsum(X, True),
         lambda: X.clone().copy_(None),
+        lambda: gradlib.stack([X.sum(), 300]),
         lambda: gradlib.fill(None, X),
         lambda: gradlib.linspace(0, 1, 2.7),
         lambda: gradlib.linspace(None, 1, 3),
