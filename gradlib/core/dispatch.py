@@ -57,10 +57,6 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         raise
 
 
-_PLAIN_NUMBERS = (int, float, complex, bool)
-"""Python's; NumPy's are what its functions give of no dimensions."""
-
-
 class Operands:
     """The tensor arguments of one call, each of them read once.
 
@@ -114,8 +110,8 @@ class Operands:
         if op.sequence is not None:
             single = len(op.tensors) - 1
             self.live = [*self.nodes[:single], next(filter(None, self.nodes[single:]), None)]
-            if op.promote == "same" and self.wrong is None:  # a list of tensors alone
-                self.wrong = next((type(x) for x in inputs[single:] if type(x) in _PLAIN_NUMBERS), None)
+            if op.promote == "same" and self.wrong is None:  # a list of tensors alone; NumPy's numbers are its results of no dimensions
+                self.wrong = next((type(x) for x in inputs[single:] if type(x) in (*_PYTHON_NUMBERS, bool)), None)
 
 
 def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
