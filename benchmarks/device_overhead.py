@@ -304,7 +304,6 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "x * number of the host": (lambda: x * held, None),
         "x + y, both stretched": (lambda: cubic + tall, lambda: cubic._array + tall._array),
         "x[list, list]": (lambda: x[[2, 1], [3, 4]], lambda: a[[2, 1], [3, 4]]),
-        "x[mask]": (lambda: x[m], lambda: a[mask]),
         "unsafe_split": (lambda: x.unsafe_split(2), None),
         "sum of 4096": (lambda: large.sum(), lambda: large._array.sum()),
         "a launch": (lambda: launch(call), None),
