@@ -223,7 +223,7 @@ def written(target: Array, values: Any) -> bool:
     source, data, n = values.dtype.char, values.data, values.size
     if values.shape != target.shape or not (values._c_contiguous and target._c_contiguous) or not 0 < n <= MOST:
         return False
-    if source not in _NAMES or target.dtype.char not in _NAMES or data.mem is target.data.mem or data.device_id != target.data.device_id:
+    if source not in _NAMES or target.dtype.char not in _CAST or data.mem is target.data.mem or data.device_id != target.data.device_id:
         return False
     return _cast(source, target.dtype.char).run(data.device_id, n, THREADS, data.ptr, target.data.ptr, n)
 
@@ -391,14 +391,19 @@ def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int
 
 
 _NAMES = {"?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long", **CTYPES}
+_CAST = {
+    **{target: (ctype, f"z[i] = ({ctype})x[i];") for target, ctype in _NAMES.items()},
+    **{target: (part, f"z[2 * i] = ({part})x[i], z[2 * i + 1] = 0;") for target, part in {"F": "float", "D": "double"}.items()},
+}
+"""By target, the type of what is written, and how; a complex number is its two parts."""
 
 
 def cast_source(char: str) -> str:
-    """The kernels ``cast_N`` that make elements of a dtype those of the one whose letter has the number N."""
+    """The kernels ``cast_N`` that make elements of a real dtype those of the one whose letter has the number N."""
     kernels = [
         f'extern "C" __global__ void gradlib_cast_{ord(target)}(const {_NAMES[char]}* x, {ctype}* z, unsigned n) {{\n'
-        f"{ENTERED}    z[i] = ({ctype})x[i];\n}}\n"
-        for target, ctype in _NAMES.items()
+        f"{ENTERED}    {value}\n}}\n"
+        for target, (ctype, value) in _CAST.items()
     ]
     return "".join([HEADERS["e"], *kernels])
 
@@ -415,13 +420,13 @@ def cast(array: Array, dtype: np.dtype) -> Array | None:
     if not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return None
     source, target, data = array.dtype.char, dtype.char, array.data
-    if source not in _NAMES or target not in _NAMES:
+    if source not in _NAMES or target not in _CAST:
         return None
-    out = cupy().ndarray(array.shape, dtype)
+    out = type(array)(array.shape, dtype)
     return out if _cast(source, target).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else None
 
 
 def converted(array: Any, dtype: Any) -> Any:
-    """``array.astype(dtype)``."""
+    """A copy of another dtype in the array's order; row-major where it is expanded, whose axes NumPy would put in another order."""
     made = cast(array, dtype) if isinstance(dtype, np.dtype) else None
-    return array.astype(dtype) if made is None else made
+    return array.astype(dtype, "C" if 0 in array.strides else "K") if made is None else made

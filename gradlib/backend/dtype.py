@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array
+from gradlib.backend.copying import converted
 
 bool_ = np.dtype(np.bool_)
 uint8 = np.dtype(np.uint8)
@@ -336,11 +337,6 @@ def _number(value: Any, dtype: np.dtype) -> Any:
     """A number of a dtype; one that a half type does not hold is infinite, as in torch, and no reason for a warning."""
     with np.errstate(over="ignore") if is_half(dtype) else contextlib.nullcontext():
         return np.asarray(value).astype(dtype)[()]
-
-
-def converted(array: Any, dtype: np.dtype) -> Any:
-    """A copy of another dtype in the array's order; row-major where it is expanded, whose axes NumPy would put in another order."""
-    return array.astype(dtype, "C" if 0 in array.strides else "K")
 
 
 _promote_to_float = functools.partial(promote, to_float=True)

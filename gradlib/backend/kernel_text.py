@@ -26,9 +26,13 @@ WHOLE = ("f", "d")
 EXACT = {"?": "bool", "i": "int", "l": "long long"}
 """Bools and integers."""
 ALL_CTYPES = {**CTYPES, **EXACT}
-NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}
+COMPLEX = {"F": "float", "D": "double"}
+"""The complex dtypes, and the types of their parts."""
+ELEMENTS = {**ALL_CTYPES, **dict.fromkeys(COMPLEX, "Complex")}
+"""The types of elements in a text, which for complex ones begins with `complex_text`."""
+NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q", "F": "8s", "D": "16s"}
 """A number beside arrays of each dtype, as ``struct`` writes it."""
-LARGEST = {"f": 3.0e38, "d": 1.7e308, "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
+LARGEST = {"f": 3.0e38, "d": 1.7e308, "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0, "F": 3.0e38, "D": 1.7e308}
 """Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
 
 ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
@@ -41,6 +45,37 @@ HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float1
 """What a text for half types begins with."""
 
 
+SMITH = """if (c == 0 && d == 0) {
+        const real none = c * c;  // 0, also of -0
+        re = a / none, im = b / none;
+    } else if ((c < 0 ? -c : c) >= (d < 0 ? -d : d)) {
+        const real ratio = d / c, scale = 1 / (c + d * ratio);
+        re = (a + b * ratio) * scale, im = (b - a * ratio) * scale;
+    } else {
+        const real ratio = c / d, scale = 1 / (d + c * ratio);
+        re = (a * ratio + b) * scale, im = (b * ratio - a) * scale;
+    }"""
+"""The quotient re + i im of a + ib and c + id. Source: Smith, Algorithm 116: Complex Division, Communications of the ACM 5 (1962)."""
+
+
+def complex_text(char: str) -> str:
+    """What a text for a complex dtype begins with: a number x + iy and its arithmetic."""
+    return f"""typedef {COMPLEX[char]} real;
+struct alignas(2 * sizeof(real)) Complex {{ real x, y; }};
+__device__ Complex operator+(Complex a, Complex b) {{ return {{a.x + b.x, a.y + b.y}}; }}
+__device__ Complex operator-(Complex a, Complex b) {{ return {{a.x - b.x, a.y - b.y}}; }}
+__device__ Complex operator*(Complex a, Complex b) {{ return {{a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}}; }}
+__device__ Complex operator/(Complex x, Complex y) {{
+    const real a = x.x, b = x.y, c = y.x, d = y.y;
+    real re, im;
+    {SMITH}
+    return {{re, im}};
+}}
+__device__ bool operator==(Complex a, Complex b) {{ return a.x == b.x && a.y == b.y; }}
+__device__ bool operator!=(Complex a, Complex b) {{ return !(a == b); }}
+"""
+
+
 def written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
     """A kernel's text.
 
@@ -49,7 +84,7 @@ def written(name: str, char: str, operands: dict[str, str], result: str, value: 
     which is stretched between some of its dimensions and others, that is the place within the inner ones, of which there are as many for
     each of ``i / outer % outers`` before.
     """
-    ctype, parameters, loads = ALL_CTYPES[char], [], ""
+    ctype, parameters, loads = ELEMENTS[char], [], ""
     computed = "float" if char in HEADERS else ctype
     value = value.replace("{computed}", computed).replace("{rounded}_", "__f" if computed == "float" else "__d")
     for each, kind in operands.items():
@@ -108,10 +143,19 @@ def spans_of(*shapes: tuple[int, ...], groups: int = 1) -> tuple[tuple[int, ...]
     return made, n, tuple(spans)
 
 
-def held(number: Any, dtype: np.dtype) -> float | None:
-    """A number as a kernel takes it beside elements of a dtype: one of the dtype, or Python's; None where it is CuPy's to round."""
+def held(number: Any, dtype: np.dtype) -> Any:
+    """A number as a kernel takes it beside elements of a dtype: one of the dtype, or Python's; None where it is CuPy's to round.
+
+    Of a complex dtype it is the bytes of an element.
+    """
     char = dtype.char
     kind = type(number)
+    if char in COMPLEX:
+        if kind is not dtype.type and kind is not complex and kind is not float and kind is not int:
+            return None
+        if LARGEST[char] <= abs(number.real) < math.inf or LARGEST[char] <= abs(number.imag) < math.inf:
+            return None
+        return dtype.type(number).tobytes()
     if kind is dtype.type:
         return None if char == "?" else number.item()
     if kind is not int and (kind is not float or char in EXACT):

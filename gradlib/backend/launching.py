@@ -34,7 +34,8 @@ class Slots:
         """``formats``: of each parameter, as ``struct`` writes it; of a structure passed by value all its members."""
         self._offsets, whole = [], ""
         for each in formats:
-            whole += f"0{max(re.sub('[0-9]', '', each), key=struct.calcsize)}"  # a structure begins where its widest member may
+            members = re.sub("[0-9]", "", each).replace("s", "d")  # bytes are a complex number's
+            whole += f"0{max(members, key=struct.calcsize)}"  # a structure begins where its widest member may
             self._offsets.append(struct.calcsize(whole))
             whole += each
         layout = struct.Struct(whole)

@@ -17,9 +17,9 @@ import numpy as np
 
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, held, spans_of
+from gradlib.backend.kernel_text import COMPLEX, CTYPES, FEW, LARGEST, MOST, NUMBERS, THREADS, held, spans_of
 from gradlib.backend.launching import launcher, refusals
-from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, PARTS_OF, VALUES, Form, form, stretched_source
+from gradlib.backend.pointwise_text import COMPARE, IN_STEPS, OF_ONE, OF_TWO, PARTS, VALUES, Form, form, stretched_source
 from gradlib.backend.where import where_function
 
 
@@ -29,7 +29,7 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     launch, stream = launcher()
     ndarray = library.ndarray
     results = {char: library.dtype("?") if name in COMPARE else None for char, (one, _) in VALUES.items() if name in one}
-    results |= {char: library.dtype(char.lower()) if len(PARTS[name]) == 1 else None for char in PARTS_OF if name in PARTS}
+    results |= {char: library.dtype(char.lower()) if len(PARTS[name]) == 1 else None for char in COMPLEX if name in PARTS}
     forms = {char: (*form(name, char, "PPI"), another) for char, another in results.items()}
 
     def run(x: Any, out: Any = None, **options: Any) -> Array:
@@ -84,8 +84,8 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     ndarray, bool_ = library.ndarray, library.dtype("?")
     chars = [char for char, (_, two) in VALUES.items() if name in two]
     both = {char: form(f"{name}_vv", char, "PPPI") for char in chars}
-    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in chars if char in NUMBERS}
-    first = {char: form(f"{name}_nv", char, f"{NUMBERS[char]}PPI") for char in chars if char in NUMBERS}
+    second = {char: form(f"{name}_vn", char, ("P", NUMBERS[char], "P", "I")) for char in chars if char in NUMBERS}
+    first = {char: form(f"{name}_nv", char, (NUMBERS[char], *"PPI")) for char in chars if char in NUMBERS}
     spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
     stretched = {char: form(f"{name}_ww", char, "PIIIIPIIIIPI", stretched_source) for char in chars}
     compares = name in COMPARE
@@ -184,10 +184,10 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    same = [char for char in CTYPES if name not in COMPARE and any(name in each for each in VALUES[char])]  # whose result is of x's dtype
+    same = [char for char in (*CTYPES, *COMPLEX) if name not in COMPARE and any(name in each for each in VALUES[char])]  # made in x's dtype
     alone = {char: form(name, char, "PPI") for char in same}
     both = {char: form(f"{name}_vv", char, "PPPI") for char in same}
-    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in same}
+    second = {char: form(f"{name}_vn", char, ("P", NUMBERS[char], "P", "I")) for char in same}
     spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in same}
 
     def prepared(x: Array, y: Any) -> tuple[Form, tuple[Any, ...]] | None:

@@ -5,11 +5,11 @@ The expressions are CuPy's own, so that an operation gives the same whichever of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, HEADERS, NUMBERS, THREADS, written
+from gradlib.backend.kernel_text import COMPLEX, CTYPES, ELEMENTS, HEADERS, NUMBERS, THREADS, complex_text, written
 from gradlib.backend.launching import Functions, Slots, kernel_of
 
 ONE = {
@@ -56,7 +56,10 @@ _BOOLS = {"invert": "!x", "logical_not": "!x"}, {
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
     "logical_or": "x || y", "logical_xor": "x != y", "not_equal": "x != y",
 }  # fmt: skip
-VALUES = {**dict.fromkeys(CTYPES, ({**ONE, **OWN}, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS}
+_COMPLEX: tuple[dict[str, str], dict[str, str]] = (
+    {}, {name: TWO[name] for name in ("add", "divide", "equal", "multiply", "not_equal", "subtract")}
+)  # fmt: skip
+VALUES = {**dict.fromkeys(CTYPES, ({**ONE, **OWN}, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS, **dict.fromkeys(COMPLEX, _COMPLEX)}
 """By dtype, the functions of one array and of two that have kernels, and their values."""
 _SIZE = "hypot(x, y)"
 PARTS = {
@@ -64,8 +67,6 @@ PARTS = {
     "signum": tuple(f"{part} / ({_SIZE} == 0 ? 1 : {_SIZE})" for part in "xy"),
 }  # fmt: skip
 """The values of functions of one complex number x + iy: of one that is real, or of the two parts."""
-PARTS_OF = {"F": "float", "D": "double"}
-"""The types of these parts."""
 OF_ONE = frozenset((*PARTS, *(name for one, _ in VALUES.values() for name in one)))
 OF_TWO = frozenset(name for _, two in VALUES.values() for name in two)
 
@@ -73,10 +74,8 @@ WHERE = ("vv", "vn", "nv", "nn", "bb", "bn", "nb")
 """What stands beside the mask of ``where``, as `written` has it; the mask broadcasts where an array does."""
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``; of a complex one, `PARTS`."""
-    if char in PARTS_OF:
-        return _parts_source(char)
-    ctype, (one, two) = ALL_CTYPES[char], VALUES[char]
+    """All kernels for arrays of a dtype: ``where``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``; of a complex one `PARTS`."""
+    ctype, (one, two) = ELEMENTS[char], VALUES[char]
     made = {name: "bool" if name in COMPARE else ctype for name in (*one, *two)}
     kernels = [written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
     for kinds in ("vv", "vn", "nv", "bb") if char in NUMBERS else ("vv", "bb"):
@@ -85,14 +84,18 @@ def source(char: str) -> str:
     for kinds in WHERE if char in NUMBERS else ("vv", "bb"):
         operands = {"m": "b" if "b" in kinds else "v", **dict(zip("xy", kinds, strict=True))}
         kernels.append(written(f"where_{kinds}", char, operands, ctype, "m ? x : y"))
-    return HEADERS.get(char, "") + "".join(kernels)
+    return _begun(char) + "".join(kernels) + (_parts_source(char) if char in COMPLEX else "")
+
+
+def _begun(char: str) -> str:
+    return complex_text(char) if char in COMPLEX else HEADERS.get(char, "")
 
 
 def stretched_source(char: str) -> str:
     """The kernels of two operands that are stretched between some dimensions and others, ``_ww``; few programs need them."""
     operands, two = {"x": "w", "y": "w"}, VALUES[char][1]
-    return HEADERS.get(char, "") + "".join(
-        written(f"{name}_ww", char, operands, "bool" if name in COMPARE else ALL_CTYPES[char], value) for name, value in two.items()
+    return _begun(char) + "".join(
+        written(f"{name}_ww", char, operands, "bool" if name in COMPARE else ELEMENTS[char], value) for name, value in two.items()
     )
 
 
@@ -110,15 +113,15 @@ class Form(NamedTuple):
 
 
 @cache
-def form(name: str, char: str, format: str, write: Callable[[str], str] = source) -> Form:
-    """A kernel of the text that ``write`` gives; ``format``: its parameters, as ``struct`` writes them."""
-    slots = Slots(format)
+def form(name: str, char: str, formats: Sequence[str], write: Callable[[str], str] = source) -> Form:
+    """A kernel of the text that ``write`` gives; ``formats``: its parameters, as ``struct`` writes them."""
+    slots = Slots(formats)
     return Form(Functions(kernel_of(write, char, name=name)), slots.pack, slots.free, slots.made)
 
 
 def _parts_source(char: str) -> str:
     """The kernels of `PARTS` for arrays of a complex dtype."""
-    ctype = PARTS_OF[char]
+    ctype = COMPLEX[char]
     written = {name: [f"z[{len(values)} * i + {k}] = {value};" for k, value in enumerate(values)] for name, values in PARTS.items()}
     return "".join(
         f'extern "C" __global__ void gradlib_{name}(const {ctype}* x_, {ctype}* z, unsigned n) {{\n'

@@ -1,6 +1,6 @@
 """Quotients of complex numbers on CuPy arrays as NumPy and torch have them: CuPy's own are NaN by zero and by infinity.
 
-Source: Smith, Algorithm 116: Complex Division, Communications of the ACM 5 (1962).
+The arithmetic is that of gradlib's own small kernels.
 """
 
 from __future__ import annotations
@@ -12,26 +12,20 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.kernel_text import SMITH
 
-_SMITH = """
+_KERNEL = f"""
     typedef typename T::value_type real;
     const real a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
-    if (c == 0 && d == 0) {
-        const real none = c * c;  // 0, also of -0
-        z = T(a / none, b / none);
-    } else if ((c < 0 ? -c : c) >= (d < 0 ? -d : d)) {
-        const real ratio = d / c, scale = 1 / (c + d * ratio);
-        z = T((a + b * ratio) * scale, (b - a * ratio) * scale);
-    } else {
-        const real ratio = c / d, scale = 1 / (d + c * ratio);
-        z = T((a * ratio + b) * scale, (b * ratio - a) * scale);
-    }
+    real re, im;
+    {SMITH}
+    z = T(re, im);
 """
 
 
 @cache
 def _kernel() -> Any:
-    return cupy().ElementwiseKernel("T x, T y", "T z", _SMITH, "gradlib_quotient")
+    return cupy().ElementwiseKernel("T x, T y", "T z", _KERNEL, "gradlib_quotient")
 
 
 def _are_complex(x: Any, y: Any) -> bool:

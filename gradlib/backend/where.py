@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.kernel_text import ALL_CTYPES, HEADERS, MOST, NUMBERS, THREADS, held, spans_of
+from gradlib.backend.kernel_text import ALL_CTYPES, ELEMENTS, HEADERS, MOST, NUMBERS, THREADS, held, spans_of
 from gradlib.backend.launching import kernels, launcher, refusals
 from gradlib.backend.pointwise_text import WHERE, form, source
 
@@ -20,10 +20,10 @@ def where_function() -> Callable[..., Array]:
     ndarray = library.ndarray
     forms = {}
     for kind in WHERE:
-        for char in ALL_CTYPES if "n" not in kind else NUMBERS:
-            written = {"v": "P", "b": "PII", "n": NUMBERS.get(char, "")}
-            mask = written["b" if "b" in kind else "v"]
-            forms[kind, char] = form(f"where_{kind}", char, f"{mask}{written[kind[0]]}{written[kind[1]]}PI")
+        for char in ELEMENTS if "n" not in kind else NUMBERS:
+            written: dict[str, Sequence[str]] = {"v": "P", "b": "PII", "n": (NUMBERS.get(char, ""),)}
+            given = (*written["b" if "b" in kind else "v"], *written[kind[0]], *written[kind[1]], *"PI")
+            forms[kind, char] = form(f"where_{kind}", char, given)
 
     def theirs(mask: Any, x: Any, y: Any) -> Array:
         made = library.where(mask, x, y)
@@ -33,7 +33,7 @@ def where_function() -> Callable[..., Array]:
 
     def run(mask: Any, x: Any, y: Any) -> Array:
         dtype = getattr(x if type(x) is ndarray else y, "dtype", None)
-        if type(mask) is not ndarray or dtype is None or dtype.char not in ALL_CTYPES or mask.dtype.char != "?" or not mask._c_contiguous:
+        if type(mask) is not ndarray or dtype is None or dtype.char not in ELEMENTS or mask.dtype.char != "?" or not mask._c_contiguous:
             return theirs(mask, x, y)
         shape, n, data, operands, shapes = mask.shape, mask.size, mask.data, [], []
         device, kind = data.device_id, ""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
+from gradlib.backend.copying import cast, converted
 from gradlib.core.declaration import Op
 
 _SINGLE: Any = np.float32
@@ -38,7 +39,10 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
             for value in values:
                 kind = type(value)
                 if kind is not float and kind is not int and kind is not complex:
-                    met.append(value if value.dtype is common else value.astype(common, "C" if 0 in value.strides else "K"))
+                    if value.dtype is not common:
+                        made = cast(value, common)
+                        value = converted(value, common) if made is None else made
+                    met.append(value)
                 elif common.kind in "fc":
                     met.append(value)
                 elif -_HELD < value < _HELD:

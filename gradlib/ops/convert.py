@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, device_index, move
-from gradlib.backend.copying import cast, copy as array_copy
+from gradlib.backend.copying import converted, copy as array_copy
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.backend.pinned import pinned_copy
@@ -40,9 +40,7 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         input = input.real
-    made = cast(input, dtype)
-    if made is None:
-        made = dtypes.converted(input, dtype)
+    made = converted(input, dtype)
     return made if place == source else move(made, place)
 
 

@@ -289,6 +289,37 @@ def test_functions_of_complex_numbers_are_those_of_the_host(name, dtype):
         np.testing.assert_allclose(made.numpy(force=True), expected.numpy(), rtol=4 * float(gradlib.finfo(expected.dtype).eps))
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", pointwise_text.VALUES["F"][1])
+def test_arithmetic_of_complex_numbers_is_that_of_the_host(name, dtype, monkeypatch):
+    chosen, host = np.dtype(dtype), getattr(np, name)
+    monkeypatch.setattr(cupy, name, None)  # no call is CuPy's
+    function = pointwise.small(name, None)
+    values = [complex(re, im) for re in (0.0, -0.0, 1.5, -2.25, np.inf, np.nan) for im in (0.0, 0.5, -3.0)]
+    x = cupy.asarray(np.array(values, dtype))
+    y = cupy.roll(x, 5)
+
+    def check(made: Any, expected: Any) -> None:
+        assert made.dtype == expected.dtype
+        finite = np.isfinite(expected)  # a quotient with infinity or NaN is so in any of its parts
+        close = np.allclose(made.get()[finite], expected[finite], rtol=1e-6, atol=0) if name in ("divide", "multiply") else None
+        assert close if close is not None else np.array_equal(made.get(), expected, equal_nan=expected.dtype.kind == "c")
+
+    with np.errstate(all="ignore"):
+        check(function(x, y), host(x.get(), y.get()))
+        check(function(x.reshape(2, 9), y[:9]), host(x.get().reshape(2, 9), y.get()[:9]))
+        check(function(x.reshape(2, 1, 9), y[:6].reshape(6, 1)), host(x.get().reshape(2, 1, 9), y.get()[:6].reshape(6, 1)))
+        for number in (2, -0.5, 0.25j, 1 - 3j, chosen.type(2 + 0.5j)):
+            check(function(x, number), host(x.get(), chosen.type(number)))
+            check(function(number, x), host(chosen.type(number), x.get()))
+            if name not in pointwise_text.COMPARE:
+                written = x.copy()
+                assert pointwise.into(name)(written, number)
+                check(written, host(x.get(), chosen.type(number)))
+    with pytest.raises(TypeError, match="NoneType"):  # rounding to infinity is CuPy's
+        function(x, 1e300 if dtype == "complex64" else 1.75e308)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "float16", "float32"])
 def test_a_number_repeated_is_an_operand_as_it_lies(dtype, monkeypatch):
     x = cupy.arange(12).reshape(3, 4).astype(dtype)
