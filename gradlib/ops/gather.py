@@ -26,7 +26,8 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import clone, contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import array_index, beside, gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
+from gradlib.ops.index import gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
+from gradlib.ops.index_key import array_index, beside
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand, reshape
 from gradlib.ops.take_along import take_along

@@ -87,7 +87,7 @@ OTHERS = {
     "core.streams": "_DEFAULTS",
     "core.symbols": "MOST",
     "ops.distance": "_FEW",
-    "ops.index": "_LONG",
+    "ops.index_key": "_LONG",
     "ops.random": "_SHORT",
     "trajectory.bspline_device": "_WIDE_HELD",
     "trajectory.cache_blocks": "_LINE _SETS",
