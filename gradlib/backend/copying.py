@@ -18,7 +18,7 @@ from gradlib.backend.array import Array, cupy, is_signed_zero, on_current_device
 from gradlib.backend.columns import has_columns, joined, row_major_copied
 from gradlib.backend.kernel_text import CTYPES, ENTERED, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
-from gradlib.backend.vectorised.half import cast_half
+from gradlib.backend.vectorised.half import MANY, cast_half
 
 PARTS = 8
 """The most arrays that one launch joins."""
@@ -428,5 +428,5 @@ def cast(array: Array, dtype: np.dtype) -> Array | None:
 
 def converted(array: Any, dtype: Any) -> Any:
     """A copy of another dtype in the array's order; row-major where it is expanded, whose axes NumPy would put in another order."""
-    made = cast(array, dtype) if isinstance(dtype, np.dtype) else None
+    made = cast(array, dtype) if isinstance(dtype, np.dtype) and (type(array) is not np.ndarray or array.size >= MANY) else None
     return array.astype(dtype, "C" if 0 in array.strides else "K") if made is None else made

@@ -41,6 +41,8 @@ class _Default:
 
 
 default = _Default()
+NUMBERS = (np.generic, int, float, complex)
+"""What stands for a number without an array."""
 _COMPLEX_OF: dict[np.dtype, np.dtype] = {float16: complex64, float32: complex64, float64: complex128}
 _REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
 
@@ -325,7 +327,7 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
     common, weak = plan
     met: list[Any] = []
     for value in values:
-        if isinstance(value, (np.generic, int, float, complex)):
+        if isinstance(value, NUMBERS):
             value = fitted(value, common) if fitting and not is_half(common) else value
             met.append(value if weak else _number(value, common))
         else:
@@ -371,14 +373,13 @@ def half_beside_number(given: list[Any], met: list[Any]) -> np.dtype | None:
         half = value.dtype
         if half.itemsize == 2 and half.kind in _HALF_KINDS:
             for x in given:
-                if x is None or isinstance(x, _NUMBERS) or not (x.ndim or x.dtype == half):
+                if x is None or isinstance(x, NUMBERS) or not (x.ndim or x.dtype == half):
                     return half
             return None
     return None
 
 
 _HALF_KINDS = ("f", "V")
-_NUMBERS = (np.generic, int, float, complex)
 
 
 def in_single(given: list[Any], met: list[Any]) -> list[Any]:
@@ -386,7 +387,7 @@ def in_single(given: list[Any], met: list[Any]) -> list[Any]:
     made: list[Any] = []
     single: Any = np.float32
     for value, meeting in zip(given, met, strict=True):
-        if isinstance(value, _NUMBERS) or value is None:
+        if isinstance(value, NUMBERS) or value is None:
             made.append(single(value))
         else:
             made.append(converted(meeting if value.ndim else value, float32))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.dtype import NUMBERS
 from gradlib.backend.kernel_text import SMITH
 
 _KERNEL = f"""
@@ -38,12 +39,11 @@ def _are_complex(x: Any, y: Any) -> bool:
 
 
 def _quotient(x: Any, y: Any) -> Array:
-    numbers = (np.generic, int, float, complex)
-    a, b = x if isinstance(x, numbers) else x.dtype, y if isinstance(y, numbers) else y.dtype
+    a, b = x if isinstance(x, NUMBERS) else x.dtype, y if isinstance(y, NUMBERS) else y.dtype
     dtype = np.result_type(a, b)
     return _kernel()(
-        dtype.type(x) if isinstance(x, numbers) else x.astype(dtype, copy=False),
-        dtype.type(y) if isinstance(y, numbers) else y.astype(dtype, copy=False),
+        dtype.type(x) if isinstance(x, NUMBERS) else x.astype(dtype, copy=False),
+        dtype.type(y) if isinstance(y, NUMBERS) else y.astype(dtype, copy=False),
     )
 
 

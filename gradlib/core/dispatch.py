@@ -315,7 +315,7 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
     lasting = not any(map(given.live.__getitem__, op.saving))
     for i in op.without_tensors:
-        lasting = lasting or values[i] is None or isinstance(values[i], _NUMBERS)
+        lasting = lasting or values[i] is None or isinstance(values[i], dtypes.NUMBERS)
     if lasting:
         node = op.lasting_complex_node() if given.complex else op.lasting_node()
     else:
@@ -395,7 +395,6 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
     return tuple(results), outputs
 
 
-_NUMBERS = (np.generic, int, float, complex)
 _PYTHON_NUMBERS = (int, float, complex)
 _ALWAYS_WHOLE = 128
 """Smaller integers are held by every signed dtype."""

@@ -824,19 +824,14 @@ def wrap(array: Array) -> Tensor:
     return tensor
 
 
-_NUMBERS = (np.generic, int, float, complex)
-
-
 def wrap_all(several: Iterable[Array]) -> list[Tensor]:
-    """``wrap`` of each; the arrays are of one library."""
+    """``wrap`` of each."""
     cls = InferenceTensor if global_state.active and thread_state.inference else Tensor
-    known: type = np.ndarray
     tensors = []
     for array in several:
-        if type(array) is not known:
-            if isinstance(array, _NUMBERS):  # for a 0-d result, as in ``as_array``
-                array = np.asarray(array)
-            known = type(array)
+        if type(array) not in _wrapped:
+            array = as_array(array)
+            _wrapped.add(type(array))
         tensor = _new(cls)
         tensor._array = array
         tensor._float = tensor._node = None

@@ -30,7 +30,7 @@ THRESHOLDS = {
     "backend.sums": "LEAST LEAST_ALONE SHORT _BESIDE _BLOCK _LINES _LONG _MANY _PIECE _WIDTH",
     "backend.vectorised.angles": "_SEVERAL",
     "backend.vectorised.blocks": "BLOCK LEAST _CACHED _LINE",
-    "backend.vectorised.half": "_MANY",
+    "backend.vectorised.half": "MANY",
     "backend.vectorised.logistic": "_FEW",
     "backend.vectorised.normal": "_SEVERAL",
     "backend.vectorised.remainders": "_SEVERAL",

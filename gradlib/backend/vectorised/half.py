@@ -7,7 +7,8 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.vectorised.blocks import blocks, fits, row, within
 
-_MANY = 1 << 13  # elements: below, NumPy's own loop takes less time
+MANY = 1 << 13
+"""The elements below which NumPy's own loop takes less time."""
 _OVERFLOW = 65520  # from here on a number is infinite in float16
 _EXPONENT = np.array(0x7F800000, np.int32)
 _GRID = np.array((13 << 23) + (1 << 22) + 1536, np.int32)
@@ -55,6 +56,6 @@ def _of_half(x: Array, out: Array) -> None:
 
 def cast_half(array: Array, dtype: np.dtype) -> Array | None:
     """``array.astype(dtype)`` from float32 to float16 or back; None for other dtypes, and where NumPy's own loop takes less time."""
-    if array.size < _MANY or array.dtype.char + dtype.char not in ("fe", "ef") or not fits(array, "fe"):
+    if array.size < MANY or array.dtype.char + dtype.char not in ("fe", "ef") or not fits(array, "fe"):
         return None
     return blocks(_to_half if dtype.char == "e" else _of_half, array, dtype=dtype)
