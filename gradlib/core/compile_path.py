@@ -141,8 +141,11 @@ def _paths(op: Op, variant: Variant) -> list[str]:
 
 
 def has_numbers_first(op: Op) -> bool:
-    """Whether the fast path on a device also serves calls in which only the second operand is a Tensor."""
-    return not _is_loose(op) and bool(op.promote) and len(op.tensors) > 1 and op.tensors[1] != op.sequence
+    """Whether the fast path on a device also serves calls in which only the second operand is a Tensor.
+
+    So it is where torch calls that ``other``, or ``exponent``: whatever else stands beside a tensor cannot be written in its place.
+    """
+    return not _is_loose(op) and bool(op.promote) and len(op.tensors) == 2 and op.tensors[1] in ("other", "exponent")
 
 
 def _is_loose(op: Op) -> bool:

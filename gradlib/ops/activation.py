@@ -295,7 +295,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         p: the probability, from 0 to 1.
         training: whether anything is dropped at all.
         inplace: write the result into input.
-    Raises: ValueError for another p.
+    Raises: ValueError for another p; RuntimeError for integers, which the quotients are not.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:
         >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
@@ -307,6 +307,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         if type(input) is not Tensor:
             namespace(raw(input))  # which refuses anything but an array
         return input
+    if p < 1 and dtypes.category(dtype := raw(input).dtype) < 2:
+        raise RuntimeError(f"dropout gives floating-point numbers, which can't be cast to the dtype of its input, {dtype}; convert that")
     if inplace and isinstance(input, Tensor):
         check_inplace(input, "dropout_")  # before numbers are drawn
     if global_state.active and thread_state.interpreters:

@@ -292,7 +292,7 @@ def normal(
         size: the shape, when both are numbers.
         generator: where the numbers come from; the device's default one when left out.
         dtype, device: when both are numbers, as for ``randn``.
-    Raises: RuntimeError for a negative standard deviation.
+    Raises: RuntimeError for a negative or complex standard deviation, NotImplementedError for Tensors of integers.
     Source: torch.normal.
     Example:
         >>> gradlib.normal(0.0, 1.0, (2, 3)).shape
@@ -306,7 +306,11 @@ def normal(
         check_std(std)
         source, kind = _source(device, generator), _inexact("normal", dtype)
         return finished(_normal(source, _shape("normal", () if size is None else (size,)), kind, mean, std), wants, other.get("pin_memory"))
+    if many[1] and std._array.dtype.kind == "c":
+        raise RuntimeError(f"normal expects standard deviation to be non-complex, got dtype {std.dtype}")
     like = (mean if many[0] else std)._array
+    if dtypes.category(like.dtype) < 2:
+        raise NotImplementedError(f"normal gives floating-point numbers, of the dtype of mean or else of std, which is {like.dtype}")
     shape = np.broadcast_shapes(mean._array.shape, std._array.shape) if all(many) else like.shape
     with on_device_of(like):
         if isinstance(std, Tensor):

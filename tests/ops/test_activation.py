@@ -125,6 +125,19 @@ def test_dropout_at_its_limits() -> None:
         activation.dropout(x, 1.5)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool"])
+def test_dropout_refuses_integers_where_it_would_divide_them(dtype: str) -> None:
+    x = gradlib.ones(4, dtype=dtype)
+    for inplace in (False, True):
+        with pytest.raises(RuntimeError, match=f"can't be cast to the dtype of its input, {dtype}"):
+            activation.dropout(x, 0.3, inplace=inplace)
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        gradlib.vmap(lambda row: activation.dropout(row, 0.3), randomness="different")(x.reshape(2, 2))
+    assert activation.dropout(x, 0.0) is x
+    assert activation.dropout(x, 1.0).tolist() == [0, 0, 0, 0]
+    assert activation.dropout(x, 0.5, training=False) is x
+
+
 @pytest.mark.parametrize("function", [gradlib.relu, activation.leaky_relu])
 def test_second_derivatives_of_what_is_bent_once_are_zeros(function: Callable[[Any], Any]) -> None:
     """As in torch: zeros that are part of the graph, where code that differentiates twice would else be refused."""

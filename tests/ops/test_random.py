@@ -105,6 +105,17 @@ def test_normal_numbers(dtype: str) -> None:
         np.testing.assert_allclose(parts.var(0), [0.5, 0.5], atol=0.05)
 
 
+def test_normal_numbers_are_no_integers() -> None:
+    x, whole = gradlib.ones(3), gradlib.ones(3, dtype=gradlib.int64)
+    for mean, std in ((whole, 2.0), (2.0, whole), (whole, x), (whole, whole), (whole > 0, x)):
+        with pytest.raises(NotImplementedError, match="normal gives floating-point numbers"):
+            gradlib.normal(mean, std)
+    assert gradlib.normal(x, whole).dtype == gradlib.float32
+    for mean in (2.0, x, whole, x.to(gradlib.complex64)):
+        with pytest.raises(RuntimeError, match="standard deviation to be non-complex"):
+            gradlib.normal(mean, x.to(gradlib.complex64))
+
+
 def test_other_distributions() -> None:
     check_moments(gradlib.normal(gradlib.full((COUNT,), 3.0), 2.0), 3, 4, 3)
     check_moments(gradlib.normal(1.0, gradlib.full((COUNT,), 2.0)), 1, 4, 3)
