@@ -8,6 +8,7 @@ a slice.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Container, Mapping
 from functools import lru_cache
 from typing import Any
@@ -80,8 +81,9 @@ def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int,
 
     Returns: None where there are no elements or too many, for a dimension that is not there, and for elements that lie as no kernel has
         them: backwards, or in more than `GROUPS` dimensions.
+    Raises: TypeError for ``keepdim`` that is no bool, as NumPy does.
     """
-    ndim = len(shape)
+    ndim, keepdim = len(shape), operator.index(keepdim)
     if type(axis) is int:
         axis = axis + ndim if axis < 0 else axis
         if not 0 <= axis < max(ndim, 1):

@@ -226,7 +226,9 @@ def _folded_on_device(name: str) -> Any:
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         if dtype is not None and dtypes.as_dtype(dtype) is not input.dtype:
             return None
-        return folded(name, input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim)
+        if dim is not None and type(dim) is not int:
+            dim = wrap_dim(dim, input.ndim) if name == "prod" else axes(input.ndim, dim)  # which has no product over several
+        return folded(name, input, dim, keepdim)
 
     return run
 

@@ -128,6 +128,19 @@ def test_dimensions_that_do_not_exist(function: Callable[..., Any]) -> None:
         function(gradlib.ones(2, 3), dim=(0, -2))
 
 
+@pytest.mark.parametrize("function", [gradlib.sum, gradlib.mean, gradlib.prod, gradlib.all, gradlib.amax, gradlib.nanmean])
+def test_keepdim_is_a_bool(function: Callable[..., Any]) -> None:
+    for keepdim in ("yes", None, 0.5):
+        with pytest.raises(TypeError):
+            function(gradlib.ones(2, 3), 0, keepdim)
+
+
+def test_a_product_is_over_one_dimension() -> None:
+    for dim in ((0, 1), [0]):
+        with pytest.raises(TypeError, match="'dim'"):
+            gradlib.ones(2, 3).prod(dim)
+
+
 def test_methods_take_dimensions_as_torch_and_as_numpy_do() -> None:
     x = gradlib.arange(6.0).reshape(2, 3)
     assert x.sum(0).tolist() == x.sum(dim=0).tolist() == x.sum(axis=0).tolist() == [3, 5, 7]
