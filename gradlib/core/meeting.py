@@ -20,8 +20,8 @@ _HELD = 1 << 31
 def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
     """CuPy arrays and numbers in the dtypes in which an operation runs, for its fast path.
 
-    Returns: None where the slow path has more to do: for complex operands of an operation without a complex derivative, and for a half
-        type beside an array of no dimensions of another dtype.
+    Returns: None where the slow path has more to do: for complex operands of an operation without a complex derivative, for a half
+        type beside an array of no dimensions of another dtype, and for operands that do not meet.
     """
     met: list[Any]
     kinds: tuple[Any, ...] = ()
@@ -52,7 +52,10 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
             else:
                 return met
     half = dtypes.half_beside_number(values, values) if op.numbers_in_single else None
-    met = values if half is not None else op.meet(values)  # type: ignore[misc]
+    try:
+        met = values if half is not None else op.meet(values)  # type: ignore[misc]
+    except Exception:  # which the slow path raises again, and names the argument that is wrong
+        return None
     if half is None and op.numbers_in_single and dtypes.default.dtype.itemsize == 2:
         half = dtypes.half_beside_number(values, met)  # of integers
     if half is not None:

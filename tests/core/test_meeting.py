@@ -116,3 +116,12 @@ def test_operands_of_dtypes_that_were_seen_are_few_calls(name):
     h = x.half()
     case()
     assert len(python_calls(case)) <= (16 if name == "mask beside floats" else 8), python_calls(case)
+
+
+def test_operands_that_do_not_meet_are_named_as_on_the_host() -> None:
+    for device in ("cpu", "cuda"):
+        x = gradlib.ones(2, device=device)
+        for function in (gradlib.matmul, gradlib.kron, gradlib.outer):
+            for number in (2, 1j):
+                with pytest.raises(TypeError, match=r"must be Tensor, not (int|complex)"):
+                    function(x, number)
