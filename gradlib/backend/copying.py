@@ -417,12 +417,13 @@ def cast(array: Array, dtype: np.dtype) -> Array | None:
     """``array.astype(dtype)`` of an array in C's order; None where neither a kernel serves it nor, for NumPy's, what `half` has."""
     if isinstance(array, (np.ndarray, np.generic)):
         return cast_half(array, dtype)
-    if not array._c_contiguous or not 0 < (n := array.size) <= MOST:
-        return None
+    kind = sys.modules["cupy"].ndarray
+    if type(array) is not kind or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return None  # one of another class guards its values, for vmap
     source, target, data = array.dtype.char, dtype.char, array.data
     if source not in _NAMES or target not in _CAST:
         return None
-    out = type(array)(array.shape, dtype)
+    out = kind(array.shape, dtype)
     return out if _cast(source, target).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else None
 
 

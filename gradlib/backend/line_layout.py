@@ -83,7 +83,7 @@ def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int,
         them: backwards, or in more than `GROUPS` dimensions.
     Raises: TypeError for ``keepdim`` that is no bool, as NumPy does.
     """
-    ndim, keepdim = len(shape), operator.index(keepdim)
+    ndim, keepdim = len(shape), bool(operator.index(keepdim))
     if type(axis) is int:
         axis = axis + ndim if axis < 0 else axis
         if not 0 <= axis < max(ndim, 1):
