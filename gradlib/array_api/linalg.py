@@ -10,7 +10,6 @@ from gradlib.array_api.array import promoted, standard
 from gradlib.array_api.reductions import sum
 from gradlib.core.tensor import Tensor
 from gradlib.ops import contract, product, shape as shapes
-from gradlib.ops.broadcast import broadcast_shapes
 from gradlib.ops.complex import conj
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 from gradlib.ops.slices import diagonal as diagonal_view
@@ -131,10 +130,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 def solve(x1: Any, x2: Any, /) -> Any:
     """The solutions of x1 @ x = x2: x2 is a vector where it has one dimension, and matrices otherwise."""
     a, b = _arrays("solve", x1, x2)
-    if b.ndim == 1:
-        return solving.solve(a, b[:, None])[..., 0]
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return solving.solve(shapes.broadcast_to(a, (*batch, *a.shape[-2:])), shapes.broadcast_to(b, (*batch, *b.shape[-2:])))
+    return solving.solve_equations(a, b, vector=b.ndim == 1)
 
 
 @standard

@@ -6,12 +6,13 @@ between several of their own. As in `gradlib.backend.kernel_text`, every other c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import steps
+from gradlib.backend.matrices import stacks_alike, steps
 from gradlib.backend.matrix_text import REAL, head
 from gradlib.backend.reducing import is_one
 
@@ -250,41 +251,57 @@ def _run(name: str, A: Array, blocks: int, columns: int, *values: Any) -> bool:
     return _kernel(name, A.dtype.char).run(A.data.device_id, blocks * threads, threads, A.data.ptr, *values, shared=shared)
 
 
-def solved(A: Array, B: Array | None = None) -> Array | None:
-    """The solution of A X = B, for as many B as A and of one dtype, or the inverse; not finite where A is singular.
-
-    Args:
-        B: matrices, or vectors where there is one dimension less.
-    Returns: None where no kernel serves it.
-    """
+def inverted(A: Array) -> Array | None:
+    """The inverse; not finite where A is singular; None where no kernel serves it."""
     if (plan := _planned(A)) is None:
         return None
     blocks, n, strides = plan
-    if B is None:
-        out, count, pointer, others = type(A)(A.shape, A.dtype), n, 0, (0, 0, 0)
-    else:
-        columns = B if B.ndim == A.ndim else B[..., None]
-        if A.dtype != B.dtype or A.shape[:-2] != columns.shape[:-2] or not 0 < B.size <= MOST:
-            return None
-        if (others := steps(columns)) is None:  # type: ignore[assignment]
-            return None
-        out, count, pointer = type(A)(B.shape, A.dtype), columns.shape[-1], B.data.ptr
-    return out if _run("solve", A, blocks, count, pointer, out.data.ptr, n, count, *strides, *others, 0, 0, 0, 0, 0) else None
+    out = type(A)(A.shape, A.dtype)
+    return out if _run("solve", A, blocks, n, 0, out.data.ptr, n, n, *strides, 0, 0, 0, 0, 0, 0, 0, 0) else None
 
 
-def solved_slopes(g: Array, A: Array, X: Array | None) -> list[Array] | None:
-    """The gradients of A and of B, both as many, for that of the solution X of A X = B, which has g's shape; None as for ``solved``."""
-    if X is None or type(X) is not type(g) or (plan := _planned(A := A.swapaxes(-1, -2))) is None:
+def solved(A: Array, B: Sequence[Array], left: bool, vector: bool) -> Array | None:
+    """The solution of A X = B, or of X A = B, in one dtype; not finite where A is singular.
+
+    Args:
+        B: a list of one. vector: whether it holds vectors.
+    Returns: None where no kernel serves it.
+    """
+    right = B[0][..., None] if vector else B[0]
+    if A.dtype != right.dtype:
         return None
-    if g.dtype != A.dtype or X.dtype != A.dtype or X.shape != g.shape or not 0 < g.size <= MOST:
+    if not left:
+        A, right = A.mT, right.mT
+    if A.shape[:-2] != right.shape[:-2]:
+        A, right = stacks_alike(A, right)
+    if (plan := _planned(A)) is None or not 0 < right.size <= MOST or (others := steps(right)) is None:
         return None
     blocks, n, strides = plan
-    right, solution = (each if each.ndim == A.ndim else each[..., None] for each in (g, X))
-    if A.shape[:-2] != right.shape[:-2] or (others := steps(right)) is None or (apart := steps(solution)) is None:
+    out, count = type(A)(right.shape, A.dtype), right.shape[-1]
+    if not _run("solve", A, blocks, count, right.data.ptr, out.data.ptr, n, count, *strides, *others, 0, 0, 0, 0, 0):
         return None
-    by_A, by_B, count = type(A)(A.shape, A.dtype), type(A)(g.shape, A.dtype), right.shape[-1]
-    values = (g.data.ptr, by_B.data.ptr, n, count, *strides, *others, X.data.ptr, by_A.data.ptr, *apart)
-    return [by_A, by_B] if _run("solve", A, blocks, max(count, n), *values) else None
+    out = out if left else out.mT
+    return out[..., 0] if vector else out
+
+
+def solved_slopes(g: Array, A: Array, X: Array | None, left: bool, vector: bool) -> list[Array] | None:
+    """The gradients of A and B, in their common batch shape, for that of the solution X, which has g's shape; None as for ``solved``."""
+    if X is None or type(X) is not type(g) or g.dtype != A.dtype or X.dtype != A.dtype or not 0 < g.size <= MOST:
+        return None
+    right, solution = (g[..., None], X[..., None]) if vector else (g, X)
+    if not left:
+        A, right, solution = A.mT, right.mT, solution.mT
+    if A.shape[:-2] != right.shape[:-2]:
+        A, right = stacks_alike(A, right)
+    if (plan := _planned(A.mT)) is None or (others := steps(right)) is None or (apart := steps(solution)) is None:
+        return None
+    blocks, n, strides = plan
+    by_A, by_B, count = type(A)(A.shape, A.dtype), type(A)(right.shape, A.dtype), right.shape[-1]
+    values = (right.data.ptr, by_B.data.ptr, n, count, *strides, *others, solution.data.ptr, by_A.data.ptr, *apart)
+    if not _run("solve", A, blocks, max(count, n), *values):
+        return None
+    by_A, by_B = (by_A, by_B) if left else (by_A.mT, by_B.mT)
+    return [by_A, by_B[..., 0] if vector else by_B]
 
 
 def logarithm_slope(g: Any, A: Array) -> Array | None:

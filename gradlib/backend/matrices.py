@@ -7,11 +7,12 @@ Asked of CuPy's functions these take up to seven launches each. As in `gradlib.b
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, broadcast_to
 from gradlib.backend.kernel_text import MOST, THREADS
 from gradlib.backend.launching import kernels
 from gradlib.backend.matrix_text import REAL, head
@@ -192,17 +193,42 @@ def scaled_by_reciprocals(V: Array, s: Array, broken: Array, atol: Any, rtol: An
     return out if _kernel("scaled", V.dtype.char).run(data.device_id, n, THREADS, *values) else None
 
 
-def triangle_solved(A: Array, B: Array, upper: bool, unit: bool) -> Array | None:
-    """The solution of A X = B for triangles A, of which the rest is not read, of as many and the dtype of B; ``unit``: of diagonal ones.
+def stacks_alike(A: Array, B: Array) -> list[Array]:
+    """Matrices A and B in their common batch shape, those of each as far apart from one another: views where they can be.
 
+    Raises: ValueError where the batches do not broadcast.
+    """
+    batch, made = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), []
+    for x in (A, B):
+        if x.shape[:-2] != batch:
+            rows, columns = x.shape[-2:]
+            alone = x.size == rows * columns
+            x = broadcast_to(x, (*batch, rows, columns))
+            x = x if alone else x.copy()
+        made.append(x)
+    return made
+
+
+def triangle_solved(A: Array, B: Sequence[Array], upper: bool, unit: bool, left: bool) -> Array | None:
+    """The solution of A X = B, or of X A = B, for triangles A, of which the rest is not read; ``unit``: of diagonal ones.
+
+    Args:
+        B: a list of one, of the dtype of A.
     Returns: None where no kernel serves it.
     """
-    rows, columns = B.shape[-2:]
-    if not 0 < B.size <= MOST or rows > WIDEST or A.dtype != B.dtype or A.dtype.char not in REAL or A.shape[:-2] != B.shape[:-2]:
+    right = B[0]
+    if A.dtype != right.dtype or A.dtype.char not in REAL:
         return None
-    if (A_steps := steps(A)) is None or (B_steps := steps(B)) is None:
+    if not left:
+        A, right = A.mT, right.mT
+    if A.shape[:-2] != right.shape[:-2]:
+        A, right = stacks_alike(A, right)
+    rows, columns = right.shape[-2:]
+    if not 0 < right.size <= MOST or rows > WIDEST or (A_steps := steps(A)) is None or (B_steps := steps(right)) is None:
         return None
-    out, data = type(B)(B.shape, B.dtype), B.data
-    n = B.size // rows
-    values = (A.data.ptr, data.ptr, out.data.ptr, rows, columns, bool(upper), bool(unit), *A_steps, *B_steps, n)
-    return out if _kernel("triangle", B.dtype.char).run(data.device_id, n, THREADS, *values) else None
+    out, data = type(A)(right.shape, A.dtype), right.data
+    n = right.size // rows
+    values = (A.data.ptr, data.ptr, out.data.ptr, rows, columns, bool(upper) == bool(left), bool(unit), *A_steps, *B_steps, n)
+    if not _kernel("triangle", A.dtype.char).run(data.device_id, n, THREADS, *values):
+        return None
+    return out if left else out.mT

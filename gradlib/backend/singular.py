@@ -17,7 +17,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import NUMBERS, steps
+from gradlib.backend.matrices import NUMBERS, stacks_alike, steps
 from gradlib.backend.matrix_text import REAL, head
 
 WIDEST = 32
@@ -356,14 +356,17 @@ def pseudoinverse(A: Array, atol: Any, rtol: Any, hermitian: bool) -> Array | No
     return out if _kernel("pinv", char).run(data.device_id, threads, block, *given, shared=shared) else None
 
 
-def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool) -> tuple[Array, ...] | None:
-    """The X for which A X is nearest to B (..., m, k), of as many and the dtype of A, and what else `lstsq_op` gives.
+def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool, vector: bool) -> tuple[Array, ...] | None:
+    """The X for which A X is nearest to B, of the dtype of A, and what else `lstsq_op` gives.
 
     Returns: None where no kernel serves it.
     """
+    own, right = A.shape[:-2], B[..., None] if vector else B
+    if own != right.shape[:-2]:
+        A, right = stacks_alike(A, right)
     shape, char = A.shape, A.dtype.char
-    plan, n = _planned(shape, char, None, True), B.shape[-1]
-    if plan is None or not 0 < B.size <= MOST or (strides := steps(A)) is None or (others := steps(B)) is None:
+    plan, n = _planned(shape, char, None, True), right.shape[-1]
+    if plan is None or not 0 < right.size <= MOST or (strides := steps(A)) is None or (others := steps(right)) is None:
         return None
     rows, k, wide, _, width, block, threads, shared = plan
     by_matrix, by_row, by_column = strides
@@ -373,12 +376,15 @@ def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool) -> tuple[Ar
     residuals = made((*outer, n), real) if driver != "gelsy" and rows > k and not wide else None
     places = (by_matrix, by_column, by_row) if wide else strides
     given = (
-        data.ptr, inverse.data.ptr, values.data.ptr, B.data.ptr, X.data.ptr, rank.data.ptr, 0 if residuals is None else residuals.data.ptr,
-        0.0, rtol, rows, k, wide, False, width, *places, n, *others,
+        data.ptr, inverse.data.ptr, values.data.ptr, right.data.ptr, X.data.ptr, rank.data.ptr,
+        0 if residuals is None else residuals.data.ptr, 0.0, rtol, rows, k, wide, False, width, *places, n, *others,
     )  # fmt: skip
     if not _kernel("pinv", char).run(data.device_id, threads, block, *given, shared=shared):
         return None
     if residuals is None or (asks and driver != "gels" and not (rank == k).all()):
         residuals = nothing
+    if outer != own:  # what is known of A is not repeated for each B
+        first = tuple(map(slice, own))
+        values, rank = values[first], rank[first]
     shown = values if driver in ("gelsd", "gelss") else made((0,), real)
-    return X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
+    return X[..., 0] if vector else X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse

@@ -12,7 +12,7 @@ from typing import Any
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import MOST
 from gradlib.backend.launching import kernels
-from gradlib.backend.matrices import WIDEST as TALLEST
+from gradlib.backend.matrices import WIDEST as TALLEST, stacks_alike
 from gradlib.backend.matrix_text import REAL, head
 from gradlib.backend.singular import SHARED, WIDEST
 
@@ -322,15 +322,19 @@ def inverse_slope(g: Any, out: Array) -> Array | None:
     return None if n > WIDEST else _slope("inverse_slope", out, out.shape, n * (n | 1), ((out, 2), (g, 2)), n)
 
 
-def triangle_slopes(g: Any, A: Array, out: Any, upper: bool, unit: bool) -> list[Array] | None:
-    """The gradients of triangles, as many as of the other dtype, and of what was on the right, by the solution."""
-    if out is None or type(out) is not type(A) or A.shape[:-2] != out.shape[:-2] or not 0 < out.size <= MOST or A.shape[-1] > TALLEST:
+def triangle_slopes(g: Any, A: Array, out: Any, upper: bool, unit: bool, left: bool) -> list[Array] | None:
+    """The gradients of triangles and of what was on the right, in their common batch shape, by the solution."""
+    if out is None or type(out) is not type(A) or type(g) is not type(A) or not 0 < out.size <= MOST or A.shape[-1] > TALLEST:
         return None
+    if not left:
+        A, g, out = A.mT, g.mT, out.mT
+    if A.shape[:-2] != g.shape[:-2]:
+        A, g = stacks_alike(A, g)
     n, c = out.shape[-2:]
     by_right = type(A)(out.shape, A.dtype)
-    sizes = n, c, bool(upper), bool(unit)
+    sizes = n, c, bool(upper) == bool(left), bool(unit)
     made = _slope("triangle_slope", A, A.shape, 0, ((A, 2), (g, 2), (out, 2)), *sizes, more=by_right)
-    return None if made is None else [made, by_right]
+    return None if made is None else [made, by_right] if left else [made.mT, by_right.mT]
 
 
 def pinv_slope(g: Any, A: Array, out: Array) -> Array | None:
@@ -342,11 +346,16 @@ def pinv_slope(g: Any, A: Array, out: Array) -> Array | None:
     return _slope("pinv_slope", A, A.shape, 5 * k * (k | 1), ((A, 2), (out, 2), (g, 2)), max(m, n), k, m < n)
 
 
-def fit_slope(g: Any, A: Array, B: Array, solution: Array, inverse: Array) -> Array | None:
-    """The gradient of the matrices of a least squares problem, where there is none but for its solution."""
+def fit_slope(g: Any, A: Array, B: Array, solution: Array, inverse: Array, vector: bool) -> Array | None:
+    """The gradient of the matrices of a least squares problem, where there is none but for its solution, of as many right sides."""
     gX, g_residuals, _, _, g_inverse = g
-    (m, n), c = A.shape[-2:], B.shape[-1]
+    m, n = A.shape[-2:]
     if gX is None or g_residuals is not None or g_inverse is not None or min(m, n) > WIDEST:
         return None
+    if vector:
+        B, solution, gX = B[..., None], solution[..., None], gX[..., None]
+    if not A.shape[:-2] == B.shape[:-2] == gX.shape[:-2]:
+        return None
+    c = B.shape[-1]
     operands = ((A, 2), (B, 2), (solution, 2), (inverse, 2), (gX, 2))
     return _slope("fit_slope", A, A.shape, (4 * m + 2 * n) * (c | 1), operands, m, n, c)

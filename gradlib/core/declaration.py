@@ -249,7 +249,7 @@ class Op:
     def _check(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
-        if taken := {"self", "g", "saved", "edges", "op"}.intersection(self.params):
+        if taken := {"self", "g", "saved", "edges", "op", "left"}.intersection(self.params):
             raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
         if self.keyword_only != self.params[len(self.params) - len(self.keyword_only) :]:
             raise ValueError(f"op {self.name}: keyword_only names the last arguments, got {self.keyword_only} of {self.params}")

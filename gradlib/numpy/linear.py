@@ -84,7 +84,7 @@ def _system(a: Any, b: Any) -> list[Tensor]:
 def solve(a: Any, b: Any) -> Tensor:
     """x with ``a @ x == b``; b of one dimension is a vector, any other matrices."""
     x, y = _system(a, b)
-    return solving.solve(x, y.unsqueeze(-1)).squeeze(-1) if y.ndim == 1 else solving.solve(x, y)
+    return solving.solve_equations(x, y, vector=y.ndim == 1)
 
 
 @implements(np.linalg.cholesky)

@@ -41,8 +41,9 @@ def test_the_kernels_give_what_numpy_gives(dtype, shape, kernels_alone):
     turned = cupy.asarray(host.swapaxes(-1, -2).copy()).swapaxes(-1, -2)
     for A in (cupy.asarray(host), turned):
         for columns in (slice(0, 1), slice(None), slice(0, None, 3)):
-            assert_close(elimination.solved(A, cupy.asarray(other)[..., columns]), np.linalg.solve(host, other[..., columns]), dtype)
-        assert_close(elimination.solved(A), np.linalg.inv(host), dtype)
+            made = elimination.solved(A, [cupy.asarray(other)[..., columns]], True, False)
+            assert_close(made, np.linalg.solve(host, other[..., columns]), dtype)
+        assert_close(elimination.inverted(A), np.linalg.inv(host), dtype)
         assert_close(elimination.determinants(A), np.asarray(np.linalg.det(host)), dtype)
         for made, expected in zip(elimination.signs_and_logarithms(A), np.linalg.slogdet(host), strict=True):
             assert_close(made, np.asarray(expected), dtype)
@@ -126,11 +127,10 @@ def test_they_are_captured_in_a_graph():
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     for shape in ((0, 3, 3), (2, 0, 0), (elimination.WIDEST + 1,) * 2):
         A = cupy.ones(shape)
-        assert elimination.solved(A) is None
+        assert elimination.inverted(A) is None
         assert elimination.determinants(A) is None
     A = cupy.stack([cupy.eye(3), 2 * cupy.eye(3)])
-    assert elimination.solved(A, A[:1]) is None
-    assert elimination.solved(A, A.astype("f")) is None
+    assert elimination.solved(A, [A.astype("f")], True, False) is None
     large = gradlib.as_tensor(drawn("float64", 40, 40))
     for function in (L.det, L.inv, lambda A: L.solve(A, A[0]), lambda A: L.slogdet(A)[1], lambda A: L.cholesky(A @ A.mT)):
         np.testing.assert_allclose(function(large.to("cuda")).cpu().numpy(), function(large).numpy(), 1e-8, 1e-8)

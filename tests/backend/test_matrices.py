@@ -141,12 +141,11 @@ def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     x = cupy.ones((2, 3, 3), "f")
     assert matrices.finite_or_identity(x[:0], None) is None
     assert matrices.finite_or_identity(cupy.ones((1, matrices.LARGEST + 1), "f"), None) is None
-    assert matrices.triangle_solved(x, x.astype("d"), True, False) is None
-    assert matrices.triangle_solved(x[:1], x, True, False) is None
+    assert matrices.triangle_solved(x, [x.astype("d")], True, False, True) is None
     assert not matrices.spoil(cupy.zeros(2, bool), cupy.ones((3, 3, 2), "f").T)
     assert matrices.scaled_by_reciprocals(x, x[0, :2], cupy.zeros(2, bool), x[0, 0], 0.0, False) is None
     apart = cupy.ones((2, 4, 3, 3), "f")[:, ::3]
-    assert matrices.triangle_solved(apart, apart, True, False) is None
+    assert matrices.triangle_solved(apart, [apart], True, False, True) is None
     assert L.solve_triangular(gradlib.as_tensor(apart), gradlib.as_tensor(apart), upper=True).shape == (2, 2, 3, 3)
 
 

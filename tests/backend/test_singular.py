@@ -174,7 +174,7 @@ def test_what_the_kernels_do_not_serve_is_left_to_cupy():
         A = cupy.ones(shape)
         assert singular.decomposed(A, True) is None
         assert singular.pseudoinverse(A, 0.0, 0.0, False) is None
-        assert singular.fitted(A, A, 0.0, "gelsy", True) is None
+        assert singular.fitted(A, A, 0.0, "gelsy", True, False) is None
     A = cupy.stack([cupy.eye(3), 2 * cupy.eye(3)])
     assert singular.pseudoinverse(A, cupy.zeros(2), 0.0, False) is None
     assert singular.decomposed(cupy.ones((singular.LONGEST, 2), "D"), True) is None  # more than a block's memory

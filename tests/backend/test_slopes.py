@@ -24,7 +24,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {  # the va
     "cholesky": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, False), SQUARE),
     "cholesky, upper": (lambda A: REGISTRY["cholesky"].call(A @ A.mH, True), SQUARE),
     "pinv": (lambda A: REGISTRY["pinv"].call(A, 0.0, 0.0, False), ANY),
-    "lstsq": (lambda A: REGISTRY["lstsq"].call(A, right(A), 0.0, "gelsy", True), ANY),
+    "lstsq": (lambda A: REGISTRY["lstsq"].call(A, right(A), 0.0, "gelsy", True, False), ANY),
     "inv": (REGISTRY["inv"].call, SQUARE),
 }  # fmt: skip
 
@@ -69,7 +69,8 @@ def test_gradients_are_those_of_the_formulas(name, char):
         A = gradlib.as_tensor(drawn(char, *shape))
         made = value(A)
         made = [x.numpy() for x in made] if isinstance(made, tuple) else [made.numpy()]
-        given = {"A": A.numpy(), "B": right(A).numpy(), "upper": name.endswith("upper"), **dict(zip(op.outputs, made, strict=True))}
+        given = {"A": A.numpy(), "B": right(A).numpy(), "upper": name.endswith("upper"), "vector": False}
+        given |= dict(zip(op.outputs, made, strict=True))
         saved = [given[each] for each in op.rule_params["A"][1:]]
         for parts in gradients(made if name != "lstsq" else made[:1]):
             g = (*parts, None, None, None, None) if name == "lstsq" else parts if len(parts) > 1 else parts[0]

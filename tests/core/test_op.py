@@ -156,6 +156,13 @@ def test_names_of_the_written_texts_are_no_arguments() -> None:
     with pytest.raises(ValueError, match=r"op scaled: an argument cannot be called \['self'\]"):
         Op(scaled, "linear", {"self": lambda g: g * 2})
 
+    def turned(xp: Any, input: Any, left: bool) -> Any:
+        """Of which the texts call a function by the name of the last argument."""
+        return input
+
+    with pytest.raises(ValueError, match=r"op turned: an argument cannot be called \['left'\]"):
+        Op(turned, "linear", {"input": lambda g: g})
+
 
 def test_every_operation_has_a_docstring_and_a_kind() -> None:
     assert not [name for name, op in REGISTRY.items() if not op.call.__doc__]

@@ -92,8 +92,10 @@ def test_a_matrix_that_is_not_positive_definite() -> None:
     [
         (lambda: linalg.solve(A, WIDE), RuntimeError, r"equation AX = B \(\[3, 3\] and \[2, 3\]\)"),
         (lambda: linalg.solve(A, V, left=False), RuntimeError, "equation XA = B"),
+        (lambda: linalg.solve(A[:1, :1], V[:1], left=False), RuntimeError, "equation XA = B"),
+        (lambda: linalg.solve(A, V[0]), RuntimeError, "equation AX = B"),
         (lambda: linalg.solve(A, V.float()), RuntimeError, "same dtype, got float64 and float32"),
-        (lambda: linalg.solve(A.expand(2, 3, 3), A.expand(4, 3, 3)), RuntimeError, "do not broadcast"),
+        (lambda: linalg.solve(A.expand(2, 3, 3), A.expand(4, 3, 3)), RuntimeError, "do not fit together"),
         (lambda: linalg.solve_triangular(A, WIDE, upper=True), RuntimeError, "equation AX = B"),
         (lambda: linalg.eigh(A, "x"), RuntimeError, "'L' or 'U', but got x"),
         (lambda: linalg.qr(A, mode="full"), RuntimeError, "unrecognized mode 'full'"),
@@ -270,6 +272,43 @@ def test_which_right_sides_are_vectors() -> None:
     assert linalg.solve(A.expand(5, 1, 3, 3), A.expand(4, 3, 3)).shape == (5, 4, 3, 3)
 
 
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("size", [3, 40])  # which kernels of gradlib's serve, and which do not
+def test_batches_of_equations_broadcast_in_one_operation(size: int, left: bool) -> None:
+    rng = np.random.default_rng(0)
+    for batch, other in (((), (4,)), ((2, 1), (4,)), ((2,), ())):
+        a, b = rng.standard_normal((*batch, size, size)) / size + np.eye(size), rng.standard_normal((*other, size, size))
+        A, B = (gradlib.tensor(each, requires_grad=True) for each in (a, b))
+        for X, part in ((linalg.solve(A, B, left=left), A), (linalg.solve_triangular(A, B, left=left, upper=True), A.triu())):
+            assert [edge.name() for edge, _ in X.grad_fn.next_functions] == ["AccumulateGrad"] * 2
+            expected = linalg.inv(part) @ B if left else B @ linalg.inv(part)
+            g = gradlib.tensor(np.linspace(-1, 1, X.numel()).reshape(X.shape))
+            slopes, wanted = (gradlib.autograd.grad(made, (A, B), g) for made in (X, expected))
+            for made, want in zip((X, *slopes), (expected, *wanted), strict=True):
+                np.testing.assert_allclose(host(made), host(want), atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_equations_without_right_sides(size: int) -> None:
+    A = gradlib.eye(size).requires_grad_()
+    for shape in ((size, 0), (2, size, 0), (0, size, 2)):
+        for X in (linalg.solve(A, gradlib.ones(shape)), linalg.solve_triangular(A, gradlib.ones(shape), upper=True)):
+            assert X.shape == shape
+            assert not gradlib.autograd.grad(X.sum(), A)[0].any()
+
+
+def test_a_matrix_for_many_right_sides_is_decomposed_once(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    library = np if device == "cpu" else pytest.importorskip("cupy")
+    solve, met = library.linalg.solve, []
+    monkeypatch.setattr(library.linalg, "solve", lambda A, B: met.append((A.shape, B.shape)) or solve(A, B))
+    right = gradlib.ones(5, 40, 2)
+    A = gradlib.eye(40) * 2
+    assert (linalg.solve(A, right) == 0.5).all()
+    assert (linalg.solve(A, right.mT, left=False) == 0.5).all()
+    assert (gradlib.func.vmap(lambda B: linalg.solve(A, B))(right[..., 0]) == 0.5).all()
+    assert met == [((40, 40), (40, 10)), ((40, 40), (40, 10)), ((40, 40), (40, 5))]
+
+
 @pytest.mark.parametrize("call", [gradlib.linalg.solve, lambda A, B: gradlib.linalg.solve_triangular(A, B, upper=True)])
 def test_the_right_side_of_an_equation_is_not_kept(call: Callable[..., Any]) -> None:
     """Nor is the solution, where the matrix wants no gradient."""
@@ -374,7 +413,7 @@ def test_the_batches_of_least_squares_broadcast() -> None:
     assert X.shape == (2, 5, 3, 2)
     np.testing.assert_allclose(host(X[1, 2]), np.linalg.lstsq(host(a[1, 0]), host(b[0, 2]), rcond=None)[0])
     assert linalg.lstsq(a, b[..., 0]).solution.shape == (2, 5, 3)
-    with pytest.raises(RuntimeError, match="do not broadcast"):
+    with pytest.raises(RuntimeError, match="do not fit together"):
         linalg.lstsq(a[:, 0], b[:, :3].reshape(3, 4, 2))
     assert gradcheck(lambda a, b: linalg.lstsq(a, b, driver="gels")[:2], (a, b))
     assert gradgradcheck(lambda a, b: linalg.lstsq(a, b, driver="gelss")[:2], (a, b), fast_mode=True)

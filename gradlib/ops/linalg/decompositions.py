@@ -67,8 +67,7 @@ def _cholesky_slope(g: Any, out: Any, upper: bool) -> Any:
         return adjoint(_cholesky_slope(adjoint(g), adjoint(out), False))
     phi = tril(adjoint(out) @ g)
     phi = where_op(diagonal_mask(phi), phi, phi + adjoint(phi)) * 0.5
-    left = solve_triangle(adjoint(out), phi, True, False)
-    return adjoint(solve_triangle(adjoint(out), adjoint(left), True, False))
+    return solve_triangle(out, solve_triangle(adjoint(out), phi, True, False), False, False, left=False)
 
 
 def _cholesky_slope_on_device(g: Any, out: Any, upper: bool) -> Any:
@@ -129,14 +128,14 @@ def _eig_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     values, vectors = g
     back = adjoint(eigenvectors)
     if vectors is None:
-        return solve_op(back, [values[..., :, None] * back])
+        return solve_op(back, [values[..., :, None] * back], True, False)
     turned = back @ vectors
     _refuse_phase("linalg_eig", "eigenvectors", turned)
     mask = diagonal_mask(eigenvectors)
     stretched = (back @ eigenvectors) * turned.diagonal(0, -2, -1).real[..., None, :]
     gaps = where_op(mask, 1.0, (eigenvalues[..., None, :] - eigenvalues[..., :, None]).conj())
     inner = where_op(mask, 0.0 if values is None else values[..., :, None], (turned - stretched) / gaps)
-    return solve_op(back, [inner @ back])
+    return solve_op(back, [inner @ back], True, False)
 
 
 def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
@@ -402,7 +401,7 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
     inner = triu(inner)
     inner = inner + adjoint(inner)
     inner = Q @ where_op(diagonal_mask(inner), inner * 0.5, inner)
-    made = adjoint(solve_triangle(R, adjoint(inner if gQ is None else inner + gQ), True, False))
+    made = solve_triangle(adjoint(R), inner if gQ is None else inner + gQ, False, False, left=False)
     return made if beyond is None else cat([made, beyond], -1)
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import elimination, singular, slopes
-from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
-from gradlib.backend.matrices import scaled_by_reciprocals, triangle_solved
+from gradlib.backend.array import all_finite, broadcast_to, is_array, namespace, on_device_of, scipy_blas
+from gradlib.backend.matrices import scaled_by_reciprocals, stacks_alike, triangle_solved
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where
 from gradlib.ops.rearrange import tril, triu
-from gradlib.ops.shape import expand
 
 __all__ = ["inverse", "pinverse"]
 
@@ -25,18 +25,45 @@ Lstsq = namedtuple("Lstsq", ["solution", "residuals", "rank", "singular_values"]
 # ---- triangular systems ------------------------------------------------------------------------------------------------------
 
 
-def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool) -> list[Any]:
-    inner = solve_triangle(A.mT, g, not upper, unitriangular)
+def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool, on_left: bool) -> list[Any]:
+    inner = solve_triangle(A.mT, g, not upper, unitriangular, on_left)
     if out is None:
         return [None, inner]
-    outer = -(inner @ out.mT)
+    outer = _slope_of_matrix(inner, out, on_left)
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
-@op("other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes, kernels={"B": slopes.triangle_slopes})
-def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+def _slope_of_matrix(by_right: Any, X: Any, left: bool) -> Any:
+    """The gradient of A for that of B, where A X = B or X A = B."""
+    return -(by_right @ X.mT if left else X.mT @ by_right)
+
+
+def _solved(xp: Any, solver: Callable[..., Any], A: Any, B: Any, left: bool, *args: Any) -> Any:
+    """The X of A X = B, or where not ``left`` of X A = B; the batches broadcast.
+
+    Args:
+        solver: ``solver(xp, A, B, *args)`` gives the X of A X = B; of CuPy arrays for as many A as B.
+    """
+    if not left:
+        return _solved(xp, solver, A.mT, B.mT, True, *args).mT
+    if A.ndim == 2 < B.ndim and B.size:  # one matrix is decomposed once, for the columns of all
+        rows = B.mT
+        return solver(xp, A, rows.reshape((-1, len(A))).mT, *args).mT.reshape(rows.shape).mT
+    if xp is not np and A.shape[:-2] != B.shape[:-2]:
+        A, B = stacks_alike(A, B)
+    return solver(xp, A, B, *args) if B.size or xp is np else B.copy()  # of nothing CuPy's solvers fail
+
+
+@op(
+    "other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes,
+    kernels={"out": triangle_solved, "B": slopes.triangle_slopes},
+)  # fmt: skip
+def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool, on_left: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
-    (B,) = B
+    return _solved(xp, _triangle_solved, A, B[0], on_left, upper if on_left else not upper, unitriangular)
+
+
+def _triangle_solved(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     if xp is not np:
         return _triangle_on_device(xp, A, B, upper, unitriangular)
     X = _by_blas(A, B, upper, unitriangular) if A.ndim == 2 and B.size else None
@@ -52,11 +79,8 @@ def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: boo
 
 
 def _triangle_on_device(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
-    """The same of CuPy arrays: by a kernel of gradlib's, cuBLAS, or of many large matrices a decomposition of their triangles."""
-    made = triangle_solved(A, B, upper, unitriangular)
-    if made is not None:
-        return made
-    if A.ndim == 2 and B.size:
+    """The same of CuPy arrays: by cuBLAS, or of many large matrices a decomposition of their triangles."""
+    if A.ndim == 2:
         from cupyx.scipy.linalg import solve_triangular as by_cublas
 
         return by_cublas(A, B, lower=not upper, unit_diagonal=unitriangular)
@@ -105,31 +129,19 @@ def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
     return X
 
 
-def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
-    """The solution X of A X = B for triangular matrices A, of which the other triangle is not looked at."""
-    return solve_triangular_op(A, [B], upper, unitriangular)
+def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool, left: bool = True) -> Any:
+    """The solution X of A X = B (or X A = B) for triangular matrices A, of which the other triangle is not looked at."""
+    return solve_triangular_op(A, [B], upper, unitriangular, left)
 
 
 _triangle = matrices("solve_triangular", square=True)
 
 
-def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
-    """A and B in their common batch shape."""
-    a, b = raw(A).shape, raw(B).shape
-    if a[-1] != b[-2 if left else -1]:
+def _refuse_misfit(name: str, a: tuple[int, ...], b: tuple[int, ...], left: bool, vector: bool = False) -> None:
+    """Refuse shapes of A and B that are those of no equation; whether their batches broadcast is seen when it is solved."""
+    if (vector and not left) or len(b) + vector < 2 or a[-1] != b[-2 if left and not vector else -1]:
         equation = "AX = B" if left else "XA = B"
         raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(a)} and {list(b)})")
-    return (A, B) if a[:-2] == b[:-2] else _as_many(name, A, a, B, b)
-
-
-def _as_many(name: str, A: Any, a: tuple[int, ...], B: Any, b: tuple[int, ...]) -> tuple[Any, Any]:
-    """Matrices of these shapes in their common batch shape."""
-    try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
-    except ValueError:
-        raise RuntimeError(f"linalg.{name}: the batches of {list(a)} and {list(b)} do not broadcast") from None
-    whole, right = (*batch, *a[-2:]), (*batch, *b[-2:])
-    return A if a == whole else expand(A, whole), B if b == right else expand(B, right)
 
 
 @composite(method=False)
@@ -151,8 +163,8 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
                 [2.]])
     """
     _triangle([A, B])
-    A, B = _fit_together("solve_triangular", A, B, left)
-    return solve_triangle(A, B, upper, unitriangular) if left else solve_triangle(A.mT, B.mT, not upper, unitriangular).mT
+    _refuse_misfit("solve_triangular", raw(A).shape, raw(B).shape, left)
+    return solve_triangular_op(A, [B], upper, unitriangular, left)
 
 
 # ---- inverses ----------------------------------------------------------------------------------------------------------------
@@ -179,7 +191,7 @@ def _attempt_regular(xp: Any, name: str, advice: str, function: Any, A: Any, *re
 
 @op(
     "other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)),
-    kernels={"out": elimination.solved, "A": slopes.inverse_slope},
+    kernels={"out": elimination.inverted, "A": slopes.inverse_slope},
 )  # fmt: skip
 def inv(xp: Any, A: Any) -> Any:
     """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
@@ -310,29 +322,39 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 # ---- systems of equations ----------------------------------------------------------------------------------------------------
 
 
-def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
-    inner = solve_op(A.mT, [g])
+def _solve_slopes(g: Any, A: Any, out: Any, on_left: bool, vector: bool) -> list[Any]:
+    inner = solve_op(A.mT, [g], on_left, vector)
     if out is None:
         return [None, inner]
-    return [-(inner @ out.mT) if g.ndim == A.ndim else -(inner[..., None] * out[..., None, :]), inner]
+    return [-(inner[..., None] * out[..., None, :]) if vector else _slope_of_matrix(inner, out, on_left), inner]
+
+
+@op(
+    "other", sequence="B", A=Joint(needs=("out",)), B=_solve_slopes,
+    kernels={"out": elimination.solved, "B": elimination.solved_slopes},
+)  # fmt: skip
+def solve_op(xp: Any, A: Any, B: Any, on_left: bool, vector: bool) -> Any:
+    """The X of A X = B, or where not ``on_left`` of X A = B; B is a list of one, of matrices or of vectors. The batches broadcast."""
+    (B,) = B
+    made = _solved(xp, _eliminated, A, B[..., None] if vector else B, on_left)
+    return made[..., 0] if vector else made
+
+
+def _eliminated(xp: Any, A: Any, B: Any) -> Any:
+    return _attempt_regular(xp, "solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, A, B)
 
 
 _square_and_more = matrices("solve", square=True, vectors=True)
 
 
-@op(
-    "other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes,
-    kernels={"out": lambda A, B: elimination.solved(A, *B), "B": elimination.solved_slopes},
-)  # fmt: skip
-def solve_op(xp: Any, A: Any, B: Any) -> Any:
-    """The X of A X = B; B is a list of one, of matrices or of vectors."""
-    (B,) = B
-    vector = B.ndim < A.ndim
-    if vector:
-        B = B[..., None]
-    advice = "A must not be singular; linalg.lstsq finds the nearest solution."
-    made = _attempt_regular(xp, "solve", advice, xp.linalg.solve, A, B)
-    return made[..., 0] if vector else made
+def solve_equations(A: Any, B: Any, left: bool = True, vector: bool | None = None) -> Any:
+    """``solve`` where right sides are vectors or matrices as it is said; as torch takes them when None."""
+    a, b = raw(A).shape, raw(B).shape
+    if vector is None:
+        vector = len(b) == 1 or b == a[:-1]
+    _square_and_more([A, B])
+    _refuse_misfit("solve", a, b, left, vector)
+    return solve_op(A, [B], left, vector)
 
 
 @composite(method=False)
@@ -351,46 +373,44 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         >>> gradlib.linalg.solve(2 * gradlib.eye(2), gradlib.tensor([2.0, 4.0]))
         tensor([1., 2.])
     """
-    a, b = A.shape, B.shape
-    if len(a) < 2 or a[-1] != a[-2]:
-        _square_and_more([A])
-    vector = len(b) == 1 or b == a[:-1]
-    if vector and not left:
-        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(a)} and {list(b)})")
-    if vector and b == a[:-1]:
-        return solve_op(A, [B])
-    A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
-    X = solve_op(A, [B]) if left else solve_op(A.mT, [B.mT]).mT
-    return X[..., 0] if vector else X
+    return solve_equations(A, B, left)
 
 
-def _of_residuals(g: Any, A: Any, B: Any, solution: Any) -> Any:
+def _of_residuals(g: Any, A: Any, B: Any, X: Any) -> Any:
     """2 (A X - B) times the gradient by the residuals; None where there are none."""
     if g is None or g.ndim < A.ndim - 1 or not g.shape[-1]:
         return None
-    return (A @ solution - B) * (2 * g[..., None, :])
+    return (A @ X - B) * (2 * g[..., None, :])
 
 
-def _fit_slope_of_right(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
+def _columns(vector: bool, *right: Any) -> list[Any]:
+    """Right sides, and what is like them, as matrices; None stays None."""
+    return [x[..., None] if vector and x is not None else x for x in right]
+
+
+def _fit_slope_of_right(g: Any, A: Any, B: Any, solution: Any, inverse: Any, vector: bool) -> Any:
     """P^H gX - 2 (A X - B) g_residuals, where P is the pseudoinverse."""
-    gX, g_residuals, *_ = g
-    by_residuals = _of_residuals(g_residuals, A, B, solution)
+    gX, B, X = _columns(vector, g[0], B, solution)
+    by_residuals = _of_residuals(g[1], A, B, X)
     if gX is None:
-        return B * 0 if by_residuals is None else -by_residuals
-    made = adjoint(inverse) @ gX
-    return made if by_residuals is None else made - by_residuals
+        made = B * 0 if by_residuals is None else -by_residuals
+    else:
+        made = adjoint(inverse) @ gX
+        made = made if by_residuals is None else made - by_residuals
+    return made[..., 0] if vector else made
 
 
-def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
+def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any, vector: bool) -> Any:
     """By Golub's and Pereyra's derivative of the pseudoinverse P, in products with X = P B rather than P where there are such."""
-    gX, g_residuals, _, _, g_inverse = g
-    by_residuals = _of_residuals(g_residuals, A, B, solution)
-    parts = [] if by_residuals is None else [by_residuals @ adjoint(solution)]
+    _, g_residuals, _, _, g_inverse = g
+    gX, B, X = _columns(vector, g[0], B, solution)
+    by_residuals = _of_residuals(g_residuals, A, B, X)
+    parts = [] if by_residuals is None else [by_residuals @ adjoint(X)]
     if gX is not None:
         Ph = adjoint(inverse)
         turned = Ph @ gX
         beyond = adjoint(gX - inverse @ (A @ gX))
-        parts.append((B - A @ solution) @ adjoint(inverse @ turned) - turned @ adjoint(solution) + (Ph @ solution) @ beyond)
+        parts.append((B - A @ X) @ adjoint(inverse @ turned) - turned @ adjoint(X) + (Ph @ X) @ beyond)
     if g_inverse is not None:
         parts.append(_pinv_slope(g_inverse, A, inverse))
     made = parts[0] if parts else A * 0
@@ -403,19 +423,22 @@ def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any) -> Any:
     "other", outputs=("solution", "residuals", "rank", "singular_values", "inverse"), differentiable=(0, 1, 4), complex="explicit",
     A=_fit_slope, B=_fit_slope_of_right, kernels={"out": singular.fitted, "A": slopes.fit_slope},
 )  # fmt: skip
-def lstsq_op(xp: Any, A: Any, B: Any, rtol: Any, driver: str, asks: bool) -> Any:
+def lstsq_op(xp: Any, A: Any, B: Any, rtol: Any, driver: str, asks: bool, vector: bool) -> Any:
     """What ``lstsq`` returns, and the pseudoinverse. ``asks``: whether for "gelsd" and "gelss" residuals depend on the rank."""
     inverse, values = _by_values(xp, A, 0.0, rtol, False)
     rank = (values > rtol * values[..., :1]).sum(-1)
-    X = xp.matmul(inverse, B)  # NaN where A is not finite, as the inverse is
+    (right,) = _columns(vector, B)
+    X = xp.matmul(inverse, right)  # NaN where A is not finite, as the inverse is
     rows, columns = A.shape[-2:]
     nothing = values.reshape(-1)[:0]
     if driver == "gelsy" or rows <= columns or (asks and driver != "gels" and not (rank == columns).all()):
         residuals = nothing
     else:
-        residuals = xp.sum(xp.abs(xp.matmul(A, X) - B) ** 2, -2)
+        residuals = xp.sum(xp.abs(xp.matmul(A, X) - right) ** 2, -2)
     shown = values if driver in ("gelsd", "gelss") else nothing
-    return X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
+    if X.shape[:-2] != inverse.shape[:-2]:  # so that the parts of a gradient are as many
+        inverse = broadcast_to(inverse, (*X.shape[:-2], *inverse.shape[-2:]))
+    return X[..., 0] if vector else X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
 
 
 _TO_FIT = matrices("lstsq")
@@ -450,12 +473,5 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     vector = A.ndim > B.ndim
     if b[-1 if vector else -2] != a[-2]:
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(a)} and {list(b)}")
-    right, b = (B[..., None], (*b, 1)) if vector else (B, b)
-    if a[:-2] != b[:-2]:
-        A, right = _as_many("lstsq", A, a, right, b)
     rtol = np.finfo(A.dtype).eps * max(a[-2:]) if rcond is None else rcond
-    X, residuals, rank, values, _ = lstsq_op(A, right, rtol, driver, True)
-    if a[:-2] != b[:-2]:  # what is known of A is not repeated for each B
-        own = tuple(slice(size) for size in a[:-2])
-        rank, values = (each[own] if each.ndim >= len(own) else each for each in (rank, values))
-    return Lstsq(X[..., 0] if vector else X, residuals, rank, values)
+    return Lstsq(*lstsq_op(A, B, rtol, driver, True, vector)[:-1])
