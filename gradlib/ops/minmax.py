@@ -73,7 +73,9 @@ def _on_device(name: str, placed: bool) -> Any:
     def run(input: Any, dim: Any, keepdim: bool) -> Any:
         if placed and not input.ndim:
             return None
-        axis = None if dim is None else wrap_dim(dim, input.ndim) if placed else axes(input.ndim, dim)
+        axis = dim
+        if dim is not None and (placed or type(dim) is not int):
+            axis = wrap_dim(dim, input.ndim) if placed else axes(input.ndim, dim)
         made = smallest_or_largest(name, input, axis, keepdim, placed)
         return made if placed or made is None else made[0]
 

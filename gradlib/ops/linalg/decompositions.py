@@ -326,20 +326,28 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
 
 
 @op(
-    "other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope,
+    "other", outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope,
     kernels={"out": singular.decomposed, "A": slopes.svd_slope},
 )  # fmt: skip
 def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
-    """Singular values and vectors; the public function says more."""
+    """Singular values and vectors of what has been checked; the public function says more."""
     (U, S, Vh), broken = iterate("svd", xp.linalg.svd, A, full_matrices)
     return nan_where(broken, U, S, Vh)
 
 
-@op("none", promote=matrices("svd"), also=("A",), kernels={"out": singular.values_alone})
+@op("none", also=("A",), kernels={"out": singular.values_alone})
 def svdvals_op(xp: Any, A: Any) -> Any:
     """Singular values alone, where no gradient is wanted."""
     values, broken = iterate("svd", xp.linalg.svd, A, compute_uv=False)
     return nan_where(broken, values)
+
+
+def singular_values(A: Any) -> Any:
+    """The singular values, descending, of what has been checked; with the vectors where derivatives may be asked for."""
+    return svd_op(A, False)[1] if records(A) else svdvals_op(A)
+
+
+_TO_DECOMPOSE = matrices("svd")
 
 
 @composite(method=False)
@@ -359,6 +367,7 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
         >>> gradlib.linalg.svd(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]])).S
         tensor([4., 3.])
     """
+    _TO_DECOMPOSE([A])
     return SVD(*svd_op(A, full_matrices))
 
 
@@ -373,7 +382,8 @@ def svdvals(A: Any) -> Any:
         >>> gradlib.linalg.svdvals(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]))
         tensor([4., 3.])
     """
-    return svd_op(A, False)[1] if records(A) else svdvals_op(A)
+    _TO_DECOMPOSE([A])
+    return singular_values(A)
 
 
 # ---- QR ----------------------------------------------------------------------------------------------------------------------
@@ -406,7 +416,7 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
 
 
 @op(
-    "other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", A=_qr_slope,
+    "other", outputs=("Q", "R"), complex="explicit", A=_qr_slope,
     kernels={"out": reflections.decomposed, "A": slopes.qr_slope},
 )  # fmt: skip
 def qr_op(xp: Any, A: Any) -> Any:
@@ -421,7 +431,7 @@ def _no_slope(g: Any) -> Any:
 
 
 @op(
-    "other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, A=_no_slope,
+    "other", outputs=("Q", "R"), complex="explicit", method=False, A=_no_slope,
     kernels={"out": reflections.decomposed_whole},
 )  # fmt: skip
 def qr_complete(xp: Any, A: Any) -> Any:

@@ -17,7 +17,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import sgn
-from gradlib.ops.linalg.decompositions import svdvals
+from gradlib.ops.linalg.decompositions import singular_values
 from gradlib.ops.linalg.matrices import matrices
 from gradlib.ops.minmax import amax, amin
 from gradlib.ops.reduce import axes, back, count, kept, spread, sum, total, total_of_squares
@@ -190,8 +190,9 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if ord == "fro":
         return vector_norm(A, 2, (row, column), keepdim)
     if ord in ("nuc", 2, -2):
-        S = svdvals(A if (row, column) == (A.ndim - 2, A.ndim - 1) else movedim(A, (row, column), (-2, -1)))
-        made = sum(S, -1) if ord == "nuc" or (ord == 2 and not S.shape[-1]) else amax(S, -1) if ord == 2 else amin(S, -1)
+        S = singular_values(A if (row, column) == (A.ndim - 2, A.ndim - 1) else movedim(A, (row, column), (-2, -1)))
+        found = S._array if type(S) is Tensor else raw(S)
+        made = (sum if ord == "nuc" or (ord == 2 and not found.shape[-1]) else amax if ord == 2 else amin)(S, -1)
     else:
         summed, left = (row, column) if math.fabs(ord) == 1 else (column, row)
         on_host = type(A._array if type(A) is Tensor else raw(A)) is np.ndarray
