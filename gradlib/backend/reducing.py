@@ -172,11 +172,6 @@ def nonzero(input: Array, axis: Any) -> Array | None:
     return out if kernel.run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, *sizes) else None
 
 
-def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
-    """``folded`` of sums."""
-    return folded("sum", input, axis, keepdim, mean)
-
-
 def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> tuple[Array, Array | None] | None:
     """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``; or
     of floats the largest ("max_size") or smallest ("min_size") absolute values.

@@ -19,7 +19,7 @@ from gradlib.backend.array import Array, device_array, device_index, is_cupy, on
 from gradlib.backend.copying import converted, copy
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
-from gradlib.backend.reducing import summed
+from gradlib.backend.reducing import folded
 from gradlib.backend.sums import LEAST, sums
 from gradlib.backend.thread import call_users
 from gradlib.core.device_rules import added
@@ -531,7 +531,7 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
             f"{list(want)}, the shape of the input"
         )
     half = not isinstance(d, Tensor) and d.dtype.itemsize == 2  # which would stop counting at 2048
-    summed_up = summed(d, grown, False) if type(d) is device_array() else None
+    summed_up = folded("sum", d, grown, False) if type(d) is device_array() else None
     if summed_up is None:
         summed_up = d.sum(grown, float32) if half else _summed(d, grown) if type(d) is np.ndarray else d.sum(grown)
     d = summed_up

@@ -11,7 +11,7 @@ from gradlib.backend import classes as classes_on_device, dtype as dtypes, formu
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
-from gradlib.backend.reducing import largest, summed as summed_on_device
+from gradlib.backend.reducing import folded, largest
 from gradlib.core.compile import named
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -377,7 +377,7 @@ def _shares_on_device(input: Any, target: Any, weight: Any, reduction: str, smoo
     if reduction != "none":
         return formulas.summed("shares", input, target, keep, part, by=by, weight=by_class)
     each = formula("share")(input if weight is None else input * by_class, target, keep, part)
-    return None if each is None else summed_on_device(each, 0 if input.ndim == 1 else 1, False)
+    return None if each is None else folded("sum", each, 0 if input.ndim == 1 else 1, False)
 
 
 @op(

@@ -137,7 +137,8 @@ class Contraction:
         if not names:
             return x
         dims = tuple([i for i, n in enumerate(x.term.labels) if n in names])
-        place = self._call(_total_in_its_dtype if self.keeps_dtype else total, (x.place,), dims[0] if len(dims) == 1 else dims)
+        over = dims[0] if len(dims) == 1 else None if len(dims) == len(x.term.labels) else dims
+        place = self._call(_total_in_its_dtype if self.keeps_dtype else total, (x.place,), over)
         labels, shape = (tuple([each for i, each in enumerate(part) if i not in dims]) for part in x.term)
         return Operand(place, Term(labels, shape), int64 if x.dtype is not None and x.dtype.kind in "biu" else x.dtype)
 
@@ -343,7 +344,7 @@ def _over_dims(a: Shape, b: Shape, dims: int | tuple[Shape, ...]) -> Contraction
     return Contraction([Term(left, a), Term(right, b)], [n for n in left + right if n not in mine], keeps_dtype=True)
 
 
-def _total_in_its_dtype(x: Any, dims: int | tuple[int, ...]) -> Any:
+def _total_in_its_dtype(x: Any, dims: int | tuple[int, ...] | None) -> Any:
     """The sum in the dtype of its terms, where ``sum`` makes int64 of integers: the other operand is of this dtype too."""
     return total(x, dims, dtype=x.dtype)
 

@@ -18,7 +18,7 @@ from gradlib.backend.kernel_text import CTYPES, WHOLE
 from gradlib.backend.line_slopes import slope
 from gradlib.backend.lines import MANY, counted, reduced
 from gradlib.backend.mask import masked
-from gradlib.backend.reducing import extreme, folded, nonzero, summed
+from gradlib.backend.reducing import extreme, folded, nonzero
 from gradlib.backend.rows import by_rows
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import composite, op
@@ -84,7 +84,7 @@ def wide(dtype: Any) -> Any:
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
     axis, dtype = None if dim is None else axes(input.ndim, dim), input.dtype
-    if xp is not np and dtype.char in WHOLE and (made := summed(input, axis, keepdim)) is not None:
+    if xp is not np and dtype.char in WHOLE and (made := folded("sum", input, axis, keepdim)) is not None:
         return made
     least = LEAST_ALONE if axis is None else LEAST
     if input.size >= least and dtype.char in "fd" and type(input) is np.ndarray and input.flags.c_contiguous:
@@ -147,7 +147,7 @@ def _on_device(mean: bool) -> Any:
     def run(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         if dtype is not None or input.dtype.char not in CTYPES:
             return None
-        made = summed(input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim, mean)
+        made = folded("sum", input, dim if dim is None or type(dim) is int else axes(input.ndim, dim), keepdim, mean)
         if made is None and dim is None and not mean and input.dtype.char in WHOLE:
             return input.sum(keepdims=keepdim)  # `total` without its questions, which are all about NumPy's
         return made
