@@ -264,7 +264,7 @@ def solved(A: Array, B: Sequence[Array], left: bool, vector: bool) -> Array | No
     """The solution of A X = B, or of X A = B, in one dtype; not finite where A is singular.
 
     Args:
-        B: a list of one. vector: whether it holds vectors.
+        B: a list of one. vector: whether it holds vectors, for which A stands on the left.
     Returns: None where no kernel serves it.
     """
     right = B[0][..., None] if vector else B[0]
@@ -277,11 +277,10 @@ def solved(A: Array, B: Sequence[Array], left: bool, vector: bool) -> Array | No
     if (plan := _planned(A)) is None or not 0 < right.size <= MOST or (others := steps(right)) is None:
         return None
     blocks, n, strides = plan
-    out, count = type(A)(right.shape, A.dtype), right.shape[-1]
+    out, count = type(A)(right.shape[:-1] if vector else right.shape, A.dtype), right.shape[-1]
     if not _run("solve", A, blocks, count, right.data.ptr, out.data.ptr, n, count, *strides, *others, 0, 0, 0, 0, 0):
         return None
-    out = out if left else out.mT
-    return out[..., 0] if vector else out
+    return out if left else out.mT
 
 
 def solved_slopes(g: Array, A: Array, X: Array | None, left: bool, vector: bool) -> list[Array] | None:
@@ -296,12 +295,11 @@ def solved_slopes(g: Array, A: Array, X: Array | None, left: bool, vector: bool)
     if (plan := _planned(A.mT)) is None or (others := steps(right)) is None or (apart := steps(solution)) is None:
         return None
     blocks, n, strides = plan
-    by_A, by_B, count = type(A)(A.shape, A.dtype), type(A)(right.shape, A.dtype), right.shape[-1]
+    by_A, by_B, count = type(A)(A.shape, A.dtype), type(A)(right.shape[:-1] if vector else right.shape, A.dtype), right.shape[-1]
     values = (right.data.ptr, by_B.data.ptr, n, count, *strides, *others, solution.data.ptr, by_A.data.ptr, *apart)
     if not _run("solve", A, blocks, max(count, n), *values):
         return None
-    by_A, by_B = (by_A, by_B) if left else (by_A.mT, by_B.mT)
-    return [by_A, by_B[..., 0] if vector else by_B]
+    return [by_A, by_B] if left else [by_A.mT, by_B.mT]
 
 
 def logarithm_slope(g: Any, A: Array) -> Array | None:

@@ -371,7 +371,8 @@ def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool, vector: boo
     rows, k, wide, _, width, block, threads, shared = plan
     by_matrix, by_row, by_column = strides
     made, outer, data, real = type(A), shape[:-2], A.data, char.lower()
-    X, inverse = made((*outer, shape[-1], n), char), made((*outer, shape[-1], shape[-2]), char)
+    X = made((*outer, shape[-1]) if vector else (*outer, shape[-1], n), char)
+    inverse = made((*outer, shape[-1], shape[-2]), char)
     values, rank, nothing = made((*outer, k), real), made(outer, np.int64), made((0,), real)
     residuals = made((*outer, n), real) if driver != "gelsy" and rows > k and not wide else None
     places = (by_matrix, by_column, by_row) if wide else strides
@@ -387,4 +388,4 @@ def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool, vector: boo
         first = tuple(map(slice, own))
         values, rank = values[first], rank[first]
     shown = values if driver in ("gelsd", "gelss") else made((0,), real)
-    return X[..., 0] if vector else X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
+    return X, residuals, rank.reshape(-1)[:0] if driver == "gels" else rank, shown, inverse
