@@ -11,7 +11,7 @@ operand and ``n_NAME`` its node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gradlib.core.compile_forward import forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
@@ -30,7 +30,6 @@ class Variant:
         array: the class of its arrays.
         rest: what everything else goes to.
         more: what it is given after the operation and its arguments.
-        lead: the place among the operands of that which must be a Tensor, and tells the others by what they meet.
     """
 
     name: str
@@ -40,7 +39,6 @@ class Variant:
     array: str = "ndarray"
     rest: str = "dispatch"
     more: str = ""
-    lead: int = 0
 
     @property
     def on_device(self) -> bool:
@@ -80,10 +78,6 @@ PACKING = Variant("packing", usual="global_state.active == global_state.packing"
 
 
 ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path_on_device")
-
-
-BEHIND = replace(ON_DEVICE, lead=1)
-"""The rest of the text for CuPy arrays, where a number or a raw array stands before the first Tensor."""
 
 
 def source_of(op: Op, variant: Variant) -> str:
@@ -136,16 +130,21 @@ def _paths(op: Op, variant: Variant) -> list[str]:
     if not op.tensors:
         return []
     fast, on_raw = _fast_path(op, variant), _raw_path(op, variant)
-    behind = _fast_path(op, BEHIND) if variant is ON_DEVICE and has_numbers_first(op) else []
-    return on_raw + fast if _is_loose(op) else fast + on_raw + behind
+    return on_raw + fast if _is_loose(op) else fast + on_raw
 
 
-def has_numbers_first(op: Op) -> bool:
-    """Whether the fast path on a device also serves calls in which only the second operand is a Tensor.
+def _may_follow(op: Op, variant: Variant) -> bool:
+    """Whether the first Tensor may also be the second operand, after a number or a raw array: on a device, where a call costs more.
 
     So it is where torch calls that ``other``, or ``exponent``: whatever else stands beside a tensor cannot be written in its place.
     """
-    return not _is_loose(op) and bool(op.promote) and len(op.tensors) == 2 and op.tensors[1] in ("other", "exponent")
+    alike = len(op.tensors) == 2 and op.tensors[1] in ("other", "exponent")
+    return variant.on_device and alike and not _is_loose(op) and bool(op.promote)
+
+
+def _first_tensor(op: Op, variant: Variant) -> str | None:
+    """The operand that is known to be a Tensor once the fast path is entered."""
+    return None if _is_loose(op) or _may_follow(op, variant) else op.tensors[0]
 
 
 def _is_loose(op: Op) -> bool:
@@ -190,13 +189,14 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     body = ["_ufunc = _direct"] if op.broadcasts and not variant.on_device else []
     if _conjugates(op, variant) and (loose or op.promote):
         body.append("_complex = False")
-    if [place for place in op.without_tensors if place != variant.lead or loose]:
+    first = _first_tensor(op, variant)
+    if [place for place in op.without_tensors if op.tensors[place] != first]:
         made = "_made"
         body.append("_made = Node")
     for place, name in enumerate(op.tensors):
         if name == op.sequence:
             body += _read_list(op, variant)
-        elif place != variant.lead or loose:
+        elif name != first:
             body += _read(op, place, variant)
     if loose:
         body += ["if not _some:", f"    {variant.leave(op)}"]
@@ -205,13 +205,18 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
 
 
 def _entered(op: Op, variant: Variant) -> list[str]:
-    """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
-    first = op.tensors[variant.lead]
+    """The first Tensor: its array is of the right class, and of a dtype that the rest can go by."""
+    if _may_follow(op, variant):
+        first, second = op.tensors[:2]
+        known = [f"if not ({variant.serves('_array')}):", f"    {variant.leave(op)}", _dtype_of("_array")]
+        lines = [f"    _first = {first} if type({first}) is Tensor else {second}", f"    if type(_first) is Tensor and {variant.usual}:"]
+        return [*lines, "        _array = _first._array", *(f"        {line}" for line in known)]
+    first = op.tensors[0]
     dtype = f"a_{first}.dtype"
     real = "" if op.promote or _may_be_complex(op) or _conjugates(op, variant) else f' and {dtype}.kind != "c"'
     elsewhere = [f"if not ({variant.serves(f'a_{first}')}{real}):", f"    {variant.leave(op)}"]
     if variant.on_device:
-        known = [*elsewhere, f"_dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
+        known = [*elsewhere, _dtype_of(f"a_{first}")]
         if _conjugates(op, variant) and not op.promote:
             known.append(f'_complex = {dtype}.kind == "c"')
     else:
@@ -223,9 +228,12 @@ def _entered(op: Op, variant: Variant) -> list[str]:
             f"        _dtype = {first}._float = {dtype}",
         ]
     node = [f"n_{first} = {first}._node"] if op.rules else []
-    alone = f" and type({op.tensors[0]}) is not Tensor" if variant.lead else ""
-    lines = [f"    if type({first}) is Tensor{alone} and {variant.usual}:", f"        a_{first} = {first}._array"]
+    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
     return [*lines, *(f"        {line}" for line in (*known, *node))]
+
+
+def _dtype_of(array: str) -> str:
+    return f"_dtype = {array}.dtype if {array}.dtype is F32 or {array}.dtype is F64 else None"
 
 
 def _to_device(op: Op, variant: Variant) -> list[str]:
@@ -366,7 +374,8 @@ def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
 def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) -> list[str]:
     """The class and dtype of the array in an operand. ``known``: its class is known."""
     leave = f"    {variant.leave(op)}"
-    elsewhere = [] if known else [f"if not ({variant.serves(array)}):", leave]
+    asked = f"{array} is not _array and not" if _may_follow(op, variant) else "not"
+    elsewhere = [] if known else [f"if {asked} ({variant.serves(array)}):", leave]
     if op.promote and not _promotes_itself(op):
         inner = [] if variant.on_device else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
         return [*(elsewhere if variant.on_device else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
@@ -390,8 +399,10 @@ def _promoted(op: Op, variant: Variant) -> list[str]:
     else:
         meet = "meet_on_device" if variant.on_device else "meet"
         lines = [f"_met = {meet}(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
-    lead = op.tensors[variant.lead]
+    lead = op.tensors[0]
     first = f"a_{lead}[0]" if lead == op.sequence else f"a_{lead}"
+    if _may_follow(op, variant):  # it may be a number
+        first = f"({first} if type({first}) is {variant.array} else a_{op.tensors[1]})"
     if _conjugates(op, variant):
         lines.append(f'_complex = {first}.dtype.kind == "c"')
     if _promotes_itself(op):
@@ -414,7 +425,7 @@ def _computed(op: Op, variant: Variant) -> list[str]:
     scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
     lines += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
     if variant.on_device and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
-        real = f'a_{op.tensors[variant.lead]}.dtype.kind != "c"'
+        real = f"{'_array' if _may_follow(op, variant) else f'a_{op.tensors[0]}'}.dtype.kind != \"c\""
         lines += [f"    if out.dtype is F32 and _dtype is not F32 and {real}:", f"        out = narrowed(op, out, [{_operands(op)}])"]
     return lines
 
@@ -527,7 +538,7 @@ def _marked(op: Op, variant: Variant) -> list[str]:
     """The text that does the work of ``mark_view``, in the usual case without a call."""
     source, array, rest = op.params[0], f"a_{op.params[0]}", _rest(op)
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
-    if source != op.tensors[variant.lead]:
+    if source != op.tensors[0]:
         return marked
     owner, shares = ["    _owner = out.base"], f"_owner is {array} or (_owner is not None and _owner is {array}.base)"
     if variant.on_device:
@@ -619,7 +630,7 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
     """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
     _, kind, place, wanted_by = op.needs[name]
     kept = name
-    if kind == "tensor" and place != variant.lead and op.numbers_in_single and variant.on_device:
+    if kind == "tensor" and name != _first_tensor(op, variant) and op.numbers_in_single and variant.on_device:
         kept = f"(a_{name} if type(a_{name}) is single else {name})"  # in which backward computes, too
     if kind == "output":
         kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
@@ -629,7 +640,7 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
         kept = f"getattr(a_{tensor}, {kind!r}, {missing})"
         if tensor == op.sequence:
             kept = f"[_each.{kind} for _each in a_{tensor}]"
-        elif place == variant.lead and not _is_loose(op):
+        elif tensor == _first_tensor(op, variant):
             kept = f"a_{tensor}.{kind}"
     return f"({kept} if {_live(op, wanted_by)} else None)" if wanted_by and len(wanted_by) < len(op.tensors) else kept
 
