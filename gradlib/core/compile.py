@@ -16,23 +16,15 @@ import numpy as np
 from gradlib.backend import array as arrays, columns, vectorised
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import prepared, small
-from gradlib.core.compile_forward import forward_names
+from gradlib.core.compile_forward import carry, zero
 from gradlib.core.compile_node import node_name
-from gradlib.core.compile_path import (
-    CALL,
-    OBSERVED,
-    ON_DEVICE,
-    OPERATOR,
-    PACKING,
-    call_signature,
-    source_of,
-    source_of_call,
-    source_of_observed,
-)
+from gradlib.core.compile_path import call_signature, source_of, source_of_call, source_of_forward, source_of_observed
 from gradlib.core.declaration import OPERATIONS, Op
-from gradlib.core.device_rules import by_kernel, function_on_device, kernel_function, where_refused
+from gradlib.core.device_rules import added, by_kernel, function_on_device, jvp_on_device, kernel_function, on_device, where_refused
+from gradlib.core.node import Dual
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
+from gradlib.core.variant import CALL, FORWARD, FORWARD_ON_DEVICE, OBSERVED, ON_DEVICE, OPERATOR, PACKING
 from gradlib.core.written import build, written_when_called
 
 
@@ -59,13 +51,13 @@ def compile_call(op: Op, operator: bool = False) -> Any:
 
 def _names_of_call(op: Op) -> dict[str, Any]:
     """What the text of ``compile_call`` names."""
-    return _parts(op) | forward_names(op)
+    return {**_parts(op), "_forward": op.forward}
 
 
 def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[..., Any]:
     """The public function of an operation under another name, which profiles show, and its nodes have unless ``node`` is False."""
     op: Op = copy.copy(call.op)  # type: ignore[attr-defined]
-    for made in ("observed", "on_device", "packing", "node", "lasting_node", "complex_node", "lasting_complex_node"):
+    for made in _MADE_WHEN_ASKED:
         vars(op).pop(made, None)
     op.label = label
     if node:
@@ -75,8 +67,18 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
     return op.call
 
 
+_MADE_WHEN_ASKED = (
+    "observed", "on_device", "packing", "forward", "forward_on_device", "node", "lasting_node", "complex_node", "lasting_complex_node",
+)  # fmt: skip
+
+
 def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
+    return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), _names_on_device(op))
+
+
+def _names_on_device(op: Op) -> dict[str, Any]:
+    """What the texts of an operation on a device name."""
     library = arrays.cupy()
     of_library = {
         "cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "numpy_number": (np.floating, np.integer),
@@ -92,7 +94,28 @@ def compile_on_device(op: Op) -> Any:
         computes |= {"_kernel": kernel_function(kernel), "_refused": where_refused(kernel, formula, bool(op.overwrites))}
     if op.of_floats is not None:
         computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
-    return build(op.name, ON_DEVICE.file(op), source_of(op, ON_DEVICE), {**of_library, **_parts(op), **nodes, **computes})
+    return {**of_library, **_parts(op), **nodes, **computes}
+
+
+def compile_forward(op: Op) -> Any:
+    """``forward(level, *args)``: the operation where one level of forward mode is all that is active; the rest goes to ``dispatch``."""
+    arguments = ", ".join(["_level", *op.params])
+    return written_when_called(
+        op.name, FORWARD.file(op), arguments, arguments, functools.partial(source_of_forward, op, FORWARD), {},
+        lambda: {**_parts(op), **_of_tangents(op.rules), "jvp": op.jvp, "broadcast_to": np.broadcast_to},
+    )  # fmt: skip
+
+
+def compile_forward_on_device(op: Op) -> Any:
+    """The same for CuPy arrays on the current device; everything else goes to ``slow_path``."""
+    more = {"jvp": jvp_on_device(op), "broadcast_to": arrays.cupy().broadcast_to, "added": added}
+    names = {**_names_on_device(op), **_of_tangents(on_device(op)), **more}
+    return build(op.name, FORWARD_ON_DEVICE.file(op), source_of_forward(op, FORWARD_ON_DEVICE), names)
+
+
+def _of_tangents(rules: dict[str, Any]) -> dict[str, Any]:
+    """What the texts of forward mode name."""
+    return {"Dual": Dual, "carry": carry, "zero": zero, **{f"rule_{name}": rule for name, rule in rules.items()}}
 
 
 def value_on_device(op: Op) -> Callable[..., Any]:

@@ -1,162 +1,186 @@
-"""Writes the fast path of forward mode for each operation, as ``core/compile_path.py`` writes that of the operation itself.
+"""Forward mode in the fast path: the lines by which the text of ``core/compile_path.py`` carries tangents, in the place of recording.
 
-It serves one level of forward mode outside any graph, Tensors on NumPy of one dtype, float32 or float64, and an operation whose kind
-says how tangents pass. Anything else goes to ``dispatch``, and ``core/forward.py`` does it in general. Tangents travel as bare
-arrays.
+It serves one level of forward mode outside any graph, and operations whose kind says how tangents pass; the others where no input has one.
+Anything else goes to ``dispatch``, and ``core/forward.py`` does it in general. Tangents travel as bare arrays: ``t_NAME`` is that of an
+operand, ``_d`` that of the result, and None where there is none.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from gradlib.backend.dtype import ALWAYS_HELD
+from gradlib.backend.array import is_array, zeros_like
+from gradlib.backend.dtype import NUMBERS
 from gradlib.core.declaration import Op
+from gradlib.core.modes import global_state
 from gradlib.core.node import Dual
+from gradlib.core.tensor import Tensor
+from gradlib.core.variant import Variant
+from gradlib.core.views import View
 
 
-def number_taken(op: Op, name: str, kind: str) -> str:
-    """The condition that an operand is a number that a fast path takes; ``kind``: the expression for its type."""
-    if getattr(op.promote, "fits", False):
-        return f"({kind} is float or {kind} is int) and {-ALWAYS_HELD} < {name} < {ALWAYS_HELD}"
-    return f"{kind} is float or {kind} is int"
+def has_forward(op: Op) -> bool:
+    """Whether an operation has a fast path in forward mode; not where its value may begin to write an input."""
+    return bool(op.tensors) and not op.overwrites
 
 
-def has_forward_path(op: Op) -> bool:
+def knows_tangent(op: Op) -> bool:
     """Whether an operation's kind says how tangents pass, so that there is a short form of it."""
-    if not op.rules or op.view or op.sequence is not None or len(op.outputs) != 1 or set(op.tensors) != set(op.rules):
-        return False
-    if op.kind not in ("elementwise", "linear", "bilinear") or (op.jvp is not None and op.kind != "elementwise"):
-        return False
-    return op.kind != "linear" or len(op.tensors) == 1 or bool(op.promote)  # rules of others may do more than multiply elements
+    if op.jvp is not None and op.kind != "elementwise":
+        return op.kind == "linear" and len(op.tensors) == 1
+    if op.kind == "linear":
+        return not op.joint
+    return op.kind in ("elementwise", "bilinear") and len(op.outputs) == 1 and set(op.tensors) == set(op.rules) and op.sequence is None
 
 
-def forward_names(op: Op) -> dict[str, Any]:
-    """The names that the text of the forward path uses besides those of every compiled text."""
-    rules = {f"rule_{name}": rule for name, rule in op.rules.items()}
-    return {"Dual": Dual, "broadcast_to": np.broadcast_to, "jvp": op.jvp, **rules}
+def tangent_of(op: Op, name: str, variant: Variant) -> list[str]:
+    """The tangent of a Tensor, unless it is part of a graph."""
+    return [
+        f"if {name}._node is not None and thread_state.grad_enabled:",
+        f"    {variant.leave(op)}",
+        f"_meta = {name}._meta",
+        "if _meta is None:",
+        f"    t_{name} = None",
+        "elif type(_meta) is Dual and _meta.level is _level:",
+        f"    t_{name} = _meta.tangent",
+        "else:",
+        f"    t_{name} = None if _meta.tangents is None else _meta.tangents.get(_level)",
+        f"    if t_{name} is not None and type(t_{name}) is not {variant.array}:",
+        f"        if t_{name}._node is not None and thread_state.grad_enabled:",
+        f"            {variant.leave(op)}",
+        f"        t_{name} = t_{name}._array",
+    ]
 
 
-def forward_path(op: Op, value: Callable[[Op, str], str], leave: str, known: bool) -> list[str]:
-    """The lines of an operation's forward mode on arrays.
+def leave_if_moved(op: Op, variant: Variant) -> list[str]:
+    """Hand the call over where an input has a tangent."""
+    if not variant.forward or not op.rules:
+        return []
+    moved = " or ".join("_moved" if name == op.sequence else f"t_{name} is not None" for name in op.tensors if name in op.rules)
+    return [f"if {moved}:", f"    {variant.leave(op)}"]
+
+
+def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
+    """The tangent of the output, None when no input has one.
 
     Args:
-        value: from arguments to the expression that computes the operation's value of them.
-        leave: the statement for whatever else.
         known: whether the result has the operands' dtype.
     """
-    lines = [
-        "    if global_state.active and not global_state.observed:",
-        "        _level = thread_state.quick",
-        "        if _level is not None:",
+    several = len(op.outputs) > 1
+    lines = ["_d = None", *(_by_value(op, variant) if _is_by_value(op) else _by_terms(op, variant))]
+    made = [f"if type(_d) is not {variant.array}:", "    _d = as_array(_d)"] if not several else []
+    if variant.on_device and not several:  # as rules do for half types and numbers, in backward too
+        made += ["if _d.dtype is not out.dtype:", "    _d = _d.astype(out.dtype)"]
+    if _is_by_rules(op) and op.kind == "linear":
+        made += ["if _d.shape != out.shape:", "    _d = broadcast_to(_d, out.shape).copy()"]
+    if made:
+        lines += ["if _d is not None:", *(f"    {line}" for line in made)]
+    if not known and not several:
+        integer = "out.dtype is not F32 and out.dtype is not F64 and not is_differentiable(out.dtype)"
+        lines += [f"if {integer}:", "    _d = None"]
+    return lines
+
+
+def attached(op: Op) -> list[str]:
+    """Give the results their tangents."""
+    if len(op.outputs) > 1:
+        return ["if _d is not None:", "    for _result, _each in zip(_results, _d):", "        carry(_result, _level, _each)"]
+    if op.view:
+        return ["if _d is not None:", "    carry(_result, _level, _d)"]
+    return [
+        "_result._version_slot = None",
+        "if _d is None:",
+        "    _result._meta = global_state.born",
+        "else:",
+        "    _result._meta = _meta = Dual()",
+        "    _meta.level = _level",
+        "    _meta.tangent = _d",
+        "    if global_state.born is not None:",
+        "        _meta.born = global_state.born.born",
     ]
-    body = []
-    for place, name in enumerate(op.tensors):
-        body += _taken(op, name, first=place == 0, numbers=bool(op.promote), leave=leave)
-    passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    computed = [
-        f"    out = {value(op, passed)}",
-        "    if type(out) is not ndarray:",
-        "        out = as_array(out)",
-        *_tangent(op, value),
-        *(() if op.promote else _UNLESS_INTEGER),
-    ]
-    body += [
-        "    try:",
-        *(f"    {line}" for line in computed),
-        "    except Exception as _error:",  # the general path says what is wrong
-        "        left(_error)",
-        "    else:",
-        "        _result = blank()",
-        "        _result._array = out",
-        f"        _result._float = {'_dtype' if known else 'None'}",
-        "        _result._node = _result._version_slot = None",
-        "        if _d is None:",
-        "            _result._meta = global_state.born",
-        "        else:",
-        "            _result._meta = _meta = Dual()",
-        "            _meta.level = _level",
-        "            _meta.tangent = _d",
-        "            if global_state.born is not None:",
-        "                _meta.born = global_state.born.born",
-        "        return _result",
-    ]
-    return lines + [f"        {line}" for line in body]
 
 
-_UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):", "        _d = None")
+def carry(result: Tensor, level: Any, tangent: Any) -> None:
+    """Let a result that nobody has seen yet, which may be a view, carry a tangent."""
+    if isinstance(result._meta, View):
+        result._meta.tangents = {level: tangent}
+        return
+    result._meta = meta = Dual()
+    meta.level, meta.tangent = level, tangent
+    if global_state.born is not None:
+        meta.born = global_state.born.born
 
 
-def _taken(op: Op, name: str, first: bool, numbers: bool, leave: str) -> list[str]:
-    """The array and the tangent of one input; anything else than a float, a Tensor or an array ends it."""
-    dtype = f"a_{name}.dtype"
-    if first:
-        unlike = "_dtype is None"
-        known = [
-            f"        _dtype = {name}._float",
-            f"        if _dtype is None and type(a_{name}) is ndarray and ({dtype} is F32 or {dtype} is F64):",
-            f"            _dtype = {name}._float = {dtype}",
-        ]
-    else:
-        unlike = f"({name}._float is not _dtype and ({dtype} is not _dtype or type(a_{name}) is not ndarray))"
-        known = []
-    lines = [
-        f"    t_{name} = None",
-        f"    if type({name}) is Tensor:",
-        f"        a_{name} = {name}._array",
-        *known,
-        f"        if {unlike} or ({name}._node is not None and thread_state.grad_enabled):",
-        f"            {leave}",
-        f"        _meta = {name}._meta",
-        "        if type(_meta) is Dual and _meta.level is _level:",
-        f"            t_{name} = _meta.tangent",
-        "        elif _meta is not None and _meta.tangents is not None:",
-        f"            t_{name} = _meta.tangents.get(_level)",
-        f"            if t_{name} is not None and type(t_{name}) is not ndarray:",
-        f"                if t_{name}._node is not None and thread_state.grad_enabled:",
-        f"                    {leave}",
-        f"                t_{name} = t_{name}._array",
-    ]
-    if not first and numbers:
-        lines += [f"    elif {number_taken(op, name, f'type({name})')}:", f"        a_{name} = {name}"]
-    return [*lines, "    else:", f"        {leave}"]
+def zero(value: Any) -> Any:
+    """The tangent of an array or a number, Python's or NumPy's, that has none: zeros of its shape and dtype."""
+    if is_array(value):
+        return zeros_like(value)
+    return type(value)(0) if isinstance(value, NUMBERS) else value
 
 
-def _tangent(op: Op, value: Callable[[Op, str], str]) -> list[str]:
-    """The tangent ``d`` of the output, None when no input has one."""
-    lines = ["    _d = None"]
-    if op.kind == "linear" and len(op.tensors) == 1:
-        passed = ", ".join(f"t_{p}" if p in op.tensors else p for p in op.params)
-        return [
-            *lines,
-            f"    if t_{op.tensors[0]} is not None:",
-            f"        _d = {value(op, passed)}",
-            "        if type(_d) is not ndarray:",
-            "            _d = as_array(_d)",
-        ]
+def _is_by_rules(op: Op) -> bool:
+    """Whether each rule, which multiplies the elements of a cotangent, does so with a tangent; those of some linear operations do more."""
+    if op.kind != "linear":
+        return op.kind == "elementwise"
+    return len(op.tensors) > 1 and bool(op.promote) and op.sequence is None and set(op.tensors) == set(op.rules)
+
+
+def _is_by_value(op: Op) -> bool:
+    """Whether the result's tangent is one expression of all of the inputs' tangents."""
+    return not _is_by_rules(op) and op.kind != "bilinear"
+
+
+def _by_value(op: Op, variant: Variant) -> list[str]:
+    """The operation applied to the tangents, or its own formula for them; an input without one among others has zeros."""
+    alone = len(op.tensors) == 1 and op.sequence is None
+    moved = leave_if_moved(op, variant)[0]
+    if op.jvp is not None:
+        return [moved, f"    _d = {_formula(op)}"]
+    passed = []
+    for name in op.params:
+        if name == op.sequence and name in op.rules:
+            name = f"[zero(_x) if _t is None else _t for _x, _t in zip(a_{name}, t_{name})]"
+        elif name in op.rules:
+            name = f"t_{name}" if alone else f"(zero(a_{name}) if t_{name} is None else t_{name})"
+        elif name in op.tensors:
+            name = f"a_{name}"
+        passed.append(name)
+    return [moved, f"    _d = {variant.value(op, ', '.join(passed))}"]
+
+
+def _by_terms(op: Op, variant: Variant) -> list[str]:
+    """A sum over the inputs that have a tangent."""
+    lines: list[str] = []
     for name in op.tensors:
+        if name not in op.rules:
+            continue
         if op.kind == "bilinear":
-            term = value(op, ", ".join(f"t_{p}" if p == name else f"a_{p}" if p in op.tensors else p for p in op.params))
+            term = variant.value(op, ", ".join(f"t_{p}" if p == name else f"a_{p}" if p in op.tensors else p for p in op.params))
         else:
             term = f"rule_{name}({', '.join(_raw_name(op, name, need) for need in op.rule_params[name])})"
-        added = term if name == op.tensors[0] else f"{term} if _d is None else _d + {term}"
-        lines += [f"    if t_{name} is not None:", f"        _d = {added}"]
+        total = f"added(_d, {term})" if variant.on_device else f"_d + {term}"
+        lines += [f"if t_{name} is not None:", f"    _d = {f'{term} if _d is None else {total}' if lines else term}"]
     if op.jvp is not None:
-        given = ", ".join(n if n.startswith("t_") else _raw_name(op, "", n) for n in inspect.signature(op.jvp).parameters)
-        moved = " and ".join(f"t_{name} is not None" for name in op.tensors)
-        lines = [lines[0], f"    if {moved}:", f"        _d = jvp({given})", "    else:", *(f"    {line}" for line in lines[1:])]
-    return [*lines, "    if _d is not None and type(_d) is not ndarray:", "        _d = as_array(_d)"]
+        every = " and ".join(f"t_{name} is not None" for name in op.tensors)
+        lines = [f"if {every}:", f"    _d = {_formula(op)}", "else:", *(f"    {line}" for line in lines)]
+    return lines
+
+
+def _formula(op: Op) -> str:
+    """The expression that applies the operation's ``jvp``."""
+    asked = inspect.signature(op.jvp).parameters  # type: ignore[arg-type]
+    return f"jvp({', '.join(n if n.startswith('t_') and n[2:] in op.tensors else _raw_name(op, '', n) for n in asked)})"
 
 
 def _raw_name(op: Op, owner: str, need: str) -> str:
-    """The expression for one name of an elementwise rule, on arrays."""
+    """The expression for one name that a rule asks for, on arrays."""
     if need == "g":
-        alone = len(op.tensors) == 1
+        alone = len(op.tensors) == 1 or op.kind == "linear"
         return f"t_{owner}" if alone else f"(t_{owner} if t_{owner}.shape == out.shape else broadcast_to(t_{owner}, out.shape))"
     kind, place = op.decoded(need)
+    if kind == "output":
+        return "out"
     if kind == "tensor":
         return f"a_{need}"
     return f"getattr(a_{op.tensors[place]}, {kind!r}, ())" if kind in ("shape", "dtype") else need

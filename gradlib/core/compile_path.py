@@ -2,87 +2,30 @@
 
 The fast path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
 unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. A `Variant` of the same text serves
-calls under an observer, under hooks for saved tensors, and on CuPy arrays. Everything else goes to ``dispatch`` or ``slow_path``, which do
-the same in general and are the text to read first.
+calls under an observer, under hooks for saved tensors, in forward mode, and on CuPy arrays. Everything else goes to ``dispatch`` or
+``slow_path``, which do the same in general and are the text to read first.
 
 Each function here gives the lines of one step, as Python; names of the text's own begin with an underscore, ``a_NAME`` is the array of an
-operand and ``n_NAME`` its node.
+operand, ``n_NAME`` its node and ``t_NAME`` its tangent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from gradlib.core.compile_forward import forward_path, has_forward_path, number_taken
+from gradlib.backend.dtype import ALWAYS_HELD
+from gradlib.core.compile_forward import attached, has_forward, knows_tangent, leave_if_moved, tangent_of, tangent_of_result
 from gradlib.core.declaration import Op
-from gradlib.core.written import WRITTEN
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One of the variants of the fast path's text: which calls it serves, and the expressions in which it differs.
-
-    Attributes:
-        name: tells its file from those of the operation's other texts.
-        usual: the condition that nothing unusual is active.
-        seq: the expression for a node's sequence number.
-        library: the namespace that the value computes in.
-        array: the class of its arrays.
-        rest: what everything else goes to.
-        more: what it is given after the operation and its arguments.
-    """
-
-    name: str
-    usual: str = "not global_state.active"
-    seq: str = "next_seq()"
-    library: str = "np"
-    array: str = "ndarray"
-    rest: str = "dispatch"
-    more: str = ""
-
-    @property
-    def on_device(self) -> bool:
-        """Whether it serves CuPy arrays."""
-        return self.library == "cupy"
-
-    def file(self, op: Op) -> str:
-        return f"{WRITTEN}{op.label}, {self.name}"
-
-    def value(self, op: Op, arguments: str) -> str:
-        """The expression that computes the operation's value."""
-        if self.on_device and "out" in op.kernels:
-            return f"(_out if (_out := _kernel({arguments})) is not None else _refused({arguments}))"
-        known = op.direct is not None or (op.device is not None and self.on_device)
-        return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
-
-    def serves(self, name: str) -> str:
-        """The condition that an array is of the class that the text is for, and on the current device."""
-        on_current = f" and {name}.data.device_id == current_device()" if self.on_device else ""
-        return f"type({name}) is {self.array}{on_current}"
-
-    def leave(self, op: Op) -> str:
-        """The statement that hands the call over."""
-        return f"return {self.rest}(op, ({', '.join(op.params)},){self.more})"
-
-
-CALL = Variant("call")
-
-
-OPERATOR = Variant("operator", rest="operate")
-
-
-OBSERVED = Variant("observed", usual="global_state.active == global_state.observed", seq="_seq", more=", _seq")
-
-
-PACKING = Variant("packing", usual="global_state.active == global_state.packing", rest="slow_path")
-
-
-ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path_on_device")
+from gradlib.core.variant import CALL, FORWARD, OBSERVED, ON_DEVICE, OPERATOR, PACKING, Variant
 
 
 def source_of(op: Op, variant: Variant) -> str:
     """The Python text of an operation's fast path, where its parameters are all that it takes."""
     return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, variant), f"    {variant.leave(op)}"])
+
+
+def source_of_forward(op: Op, variant: Variant) -> str:
+    """The Python text of an operation's fast path in forward mode, which is given the level first."""
+    path = [] if not has_forward(op) else _paths(op, variant) if variant.on_device else _fast_path(op, variant)
+    return "\n".join([f"def {op.name}(_level, {', '.join(op.params)}):", *path, f"    {variant.leave(op)}"])
 
 
 def source_of_observed(op: Op) -> str:
@@ -101,10 +44,32 @@ def source_of_call(op: Op, variant: Variant = CALL) -> str:
     if "out" not in op.params and variant is CALL:
         lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
     lines += _paths(op, variant)
-    if has_forward_path(op):
-        lines += forward_path(op, variant.value, variant.leave(op), _is_dtype_known(op))
+    lines += _to_forward(op, variant)
     lines.append(f"    {variant.leave(op)}")
     return "\n".join(lines)
+
+
+def _to_forward(op: Op, variant: Variant) -> list[str]:
+    """Hand a call in forward mode to the fast path for it."""
+    if not has_forward(op):
+        return []
+    usual = "global_state.active" if _is_loose(op) else f"type({op.tensors[0]}) is Tensor"
+    return [
+        f"    if {usual} and not global_state.observed:",
+        "        _level = thread_state.quick",
+        f"        if {' and '.join(['_level is not None', *_others_known(op, variant)])}:",
+        f"            return _forward(_level, {', '.join(op.params)})",
+    ]
+
+
+def _others_known(op: Op, variant: Variant) -> list[str]:
+    """The conditions of an operator that the other operand is a Tensor or a number of Python's.
+
+    What it does not know `operate` leaves to that operand's own operator.
+    """
+    kinds = ("Tensor", "float", "int", "complex")
+    others = op.params[1:] if variant is OPERATOR else ()
+    return [f"({' or '.join(f'type({name}) is {kind}' for kind in kinds)})" for name in others]
 
 
 def call_signature(op: Op) -> tuple[str, str]:
@@ -169,7 +134,7 @@ def _may_be_complex(op: Op) -> bool:
 
 def _conjugates(op: Op, variant: Variant) -> bool:
     """Whether the fast path serves complex operands with nodes of their own, as that on a device does; its ``_complex`` tells them."""
-    return variant.on_device and bool(op.rules) and op.complex == "holomorphic"
+    return variant.on_device and not variant.forward and bool(op.rules) and op.complex == "holomorphic"
 
 
 def _is_dtype_known(op: Op) -> bool:
@@ -190,7 +155,9 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     if _conjugates(op, variant) and (loose or op.promote):
         body.append("_complex = False")
     first = _first_tensor(op, variant)
-    if [place for place in op.without_tensors if op.tensors[place] != first]:
+    if variant.forward and op.sequence in op.rules:
+        body.append("_moved = False")
+    if not variant.forward and any(op.tensors[place] != first for place in op.without_tensors):
         made = "_made"
         body.append("_made = Node")
     for place, name in enumerate(op.tensors):
@@ -227,27 +194,38 @@ def _entered(op: Op, variant: Variant) -> list[str]:
             f"    if {dtype} is F32 or {dtype} is F64:",
             f"        _dtype = {first}._float = {dtype}",
         ]
-    node = [f"n_{first} = {first}._node"] if op.rules else []
     lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
-    return [*lines, *(f"        {line}" for line in (*known, *node))]
+    return [*lines, *(f"        {line}" for line in (*known, *_followed(op, first, variant)))]
 
 
 def _dtype_of(array: str) -> str:
     return f"_dtype = {array}.dtype if {array}.dtype is F32 or {array}.dtype is F64 else None"
 
 
-def _to_device(op: Op, variant: Variant) -> list[str]:
-    """Hand a call whose first operand is a Tensor around a CuPy array to the fast path for these, with nothing between.
+def _followed(op: Op, name: str, variant: Variant) -> list[str]:
+    """What derivatives need to know of an operand that is a Tensor: its node, or in forward mode its tangent."""
+    if variant.forward:
+        return tangent_of(op, name, variant) if name in op.rules else []
+    return [f"n_{name} = {name}._node"] if op.rules else []
 
-    An operator does so for Tensors and Python's numbers: `operate` leaves what it does not know to that operand's own operator.
-    """
-    if variant not in (CALL, OPERATOR):
+
+def _unfollowed(op: Op, name: str, variant: Variant) -> list[str]:
+    """The same of one that is none."""
+    followed = name in op.rules if variant.forward else bool(op.rules)
+    return [f"{'t' if variant.forward else 'n'}_{name} = None"] if followed else []
+
+
+def _to_device(op: Op, variant: Variant) -> list[str]:
+    """Hand a call whose first operand is a Tensor around a CuPy array to the fast path for these, with nothing between."""
+    if variant not in (CALL, OPERATOR, FORWARD):
         return []
-    first = op.tensors[0]
-    others = [name for name in op.params if name != first] if variant is OPERATOR else []
-    known = [f"(type({name}) is Tensor or type({name}) is float or type({name}) is int or type({name}) is complex)" for name in others]
-    condition = " and ".join([f"not isinstance(a_{first}, ndarray)", *known])
-    return [f"if {condition}:", f"    return op.on_device({', '.join(op.params)})"]
+    condition = " and ".join([f"not isinstance(a_{op.tensors[0]}, ndarray)", *_others_known(op, variant)])
+    return [f"if {condition}:", f"    {_on_device(op, variant)}"]
+
+
+def _on_device(op: Op, variant: Variant) -> str:
+    called = "forward_on_device(_level, " if variant is FORWARD else "on_device("
+    return f"return op.{called}{', '.join(op.params)})"
 
 
 def _read(op: Op, place: int, variant: Variant) -> list[str]:
@@ -261,33 +239,45 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         "if _kind is Tensor:",
         f"    a_{name} = {name}._array",
         *(f"    {line}" for line in _checked_tensor(op, name, variant)),
-        *([f"    n_{name} = {name}._node"] if op.rules else []),
+        *(f"    {line}" for line in _followed(op, name, variant)),
         *(["    _some = True"] if _is_loose(op) else []),
-        f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
+        f"elif {_number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
         f"    a_{name} = {_number(op, name, variant)}",
-        *([f"    n_{name} = None"] if op.rules else []),
-        *(["    _made = Lasting"] if place in op.without_tensors else []),
-        *(_complex_number(op, place) if variant.on_device and op.promote else ()),
+        *(f"    {line}" for line in _unfollowed(op, name, variant)),
+        *_unsaved(op, place, variant),
+        *(_complex_number(op, place, variant) if variant.on_device and op.promote else ()),
         f"elif {variant.serves(name)}:",
         f"    a_{name} = {name}",
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, known=True)),
-        *([f"    n_{name} = None"] if op.rules else []),
+        *(f"    {line}" for line in _unfollowed(op, name, variant)),
         *(_numpy_number(op, place, variant) if variant.on_device else ()),
         "else:",
         f"    {variant.leave(op)}",
     ]
 
 
-def _complex_number(op: Op, place: int) -> list[str]:
+def _number_taken(op: Op, name: str, kind: str) -> str:
+    """The condition that an operand is a number that a fast path takes; ``kind``: the expression for its type."""
+    if getattr(op.promote, "fits", False):
+        return f"({kind} is float or {kind} is int) and {-ALWAYS_HELD} < {name} < {ALWAYS_HELD}"
+    return f"{kind} is float or {kind} is int"
+
+
+def _complex_number(op: Op, place: int, variant: Variant) -> list[str]:
     """One of Python's complex numbers, which real operands meet in a complex dtype."""
     name = op.tensors[place]
     return [
         "elif _kind is complex_number:",
         f"    a_{name} = {name}",
         *([] if _promotes_itself(op) else ["    _dtype = None"]),
-        *([f"    n_{name} = None"] if op.rules else []),
-        *(["    _made = Lasting"] if place in op.without_tensors else []),
+        *(f"    {line}" for line in _unfollowed(op, name, variant)),
+        *_unsaved(op, place, variant),
     ]
+
+
+def _unsaved(op: Op, place: int, variant: Variant) -> list[str]:
+    """Beside a number the node may hold no tensor."""
+    return ["    _made = Lasting"] if place in op.without_tensors and not variant.forward else []
 
 
 def _numpy_number(op: Op, place: int, variant: Variant) -> list[str]:
@@ -296,16 +286,16 @@ def _numpy_number(op: Op, place: int, variant: Variant) -> list[str]:
     return [
         "elif issubclass(_kind, numpy_number):",
         f"    {name} = a_{name} = {name}.item()",
-        f"    if not ({number_taken(op, name, f'type({name})')}):",
+        f"    if not ({_number_taken(op, name, f'type({name})')}):",
         f"        {variant.leave(op)}",
-        *([f"    n_{name} = None"] if op.rules else []),
-        *(["    _made = Lasting"] if place in op.without_tensors else []),
+        *(f"    {line}" for line in _unfollowed(op, name, variant)),
+        *_unsaved(op, place, variant),
     ]
 
 
 def _number(op: Op, name: str, variant: Variant) -> str:
-    """What a number computes as: beside floats, an array in which it is kept."""
-    if variant.on_device or not op.promote or _promotes_itself(op) or not op.is_ufunc:
+    """What a number computes as: beside floats, an array in which it is kept, unless rules are given it too."""
+    if variant.on_device or variant.forward or not op.promote or _promotes_itself(op) or not op.is_ufunc:
         return name
     return f"{name} if _dtype is None else {name} and (singles if _dtype is F32 else doubles)[{name}]"
 
@@ -320,15 +310,15 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         f"    {variant.leave(op)}",
         *(["_dtype = None"] if by_first else []),
         f"a_{name} = []",
-        f"n_{name} = []",
+        f"{'t' if variant.forward else 'n'}_{name} = []",
         f"for _each in {name}:",
         "    if type(_each) is Tensor:",
         "        _array = _each._array",
-        f"        n_{name}.append(_each._node)",
+        *([] if variant.forward else [f"        n_{name}.append(_each._node)"]),
         *(["        _some = True"] if _is_loose(op) else []),
         "    else:",
         "        _array = _each",
-        f"        n_{name}.append(None)",
+        *([] if variant.forward else [f"        n_{name}.append(None)"]),
         f"    if {variant.serves('_array')}:",
         *(f"        {line}" for line in (of_first if by_first else _checked_array(op, "_array", variant, known=True))),
         f"        a_{name}.append(_array)",
@@ -336,19 +326,31 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         *(f"    {line}" for line in _list_to_device(op, variant)),
         "    else:",
         f"        {variant.leave(op)}",
+        *(f"    {line}" for line in _each_tangent(op, variant)),
         *(["if _dtype is not F32 and _dtype is not F64:", "    _dtype = None"] if by_first else []),
     ]
 
 
+def _each_tangent(op: Op, variant: Variant) -> list[str]:
+    """In forward mode the tangent of each; ``_moved`` says whether there is one."""
+    if not variant.forward or op.sequence not in op.rules:
+        return []
+    read = [f"    {line}" for line in tangent_of(op, "_each", variant)]
+    moved = ["    if t__each is not None:", "        _moved = True"]
+    return ["t__each = None", "if type(_each) is Tensor:", *read, *moved, f"t_{op.sequence}.append(t__each)"]
+
+
 def _list_to_device(op: Op, variant: Variant) -> list[str]:
     """``_to_device`` for an operation that is led by a list."""
-    if variant is not CALL or not op.led_by_list:
+    if variant not in (CALL, FORWARD) or not op.led_by_list:
         return []
-    return ["elif type(_each) is Tensor and not isinstance(_array, ndarray):", f"    return op.on_device({', '.join(op.params)})"]
+    return ["elif type(_each) is Tensor and not isinstance(_array, ndarray):", f"    {_on_device(op, variant)}"]
 
 
 def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
     """The class and dtype of the array in a Tensor, as the Tensor knows them or as they are asked now."""
+    if _may_follow(op, variant):  # it may be the one that is known
+        return [f"if a_{name} is not _array:", *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant))]
     if variant.on_device or _is_loose(op) or not op.promote or _promotes_itself(op):
         return _checked_array(op, f"a_{name}", variant)
     known = [f"        {name}._float = _dtype"]
@@ -374,8 +376,7 @@ def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
 def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) -> list[str]:
     """The class and dtype of the array in an operand. ``known``: its class is known."""
     leave = f"    {variant.leave(op)}"
-    asked = f"{array} is not _array and not" if _may_follow(op, variant) else "not"
-    elsewhere = [] if known else [f"if {asked} ({variant.serves(array)}):", leave]
+    elsewhere = [] if known else [f"if not ({variant.serves(array)}):", leave]
     if op.promote and not _promotes_itself(op):
         inner = [] if variant.on_device else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
         return [*(elsewhere if variant.on_device else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
@@ -392,7 +393,7 @@ def _operands(op: Op) -> str:
 def _promoted(op: Op, variant: Variant) -> list[str]:
     """Operands that are not floats of one dtype are converted to their common dtype."""
     if not op.promote:
-        return []
+        return ["if _dtype is None:", *(f"    {line}" for line in leave)] if (leave := _left_alone(op, variant)) else []
     names = _operands(op)
     if not variant.on_device and _may_be_complex(op):
         lines = [f"[{names}] = _meet([{names}])"]
@@ -406,9 +407,24 @@ def _promoted(op: Op, variant: Variant) -> list[str]:
     if _conjugates(op, variant):
         lines.append(f'_complex = {first}.dtype.kind == "c"')
     if _promotes_itself(op):
-        return lines
+        return [*lines, *_if_converted(op, variant)]
     again = [f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else []
+    lines = [*(leave_if_moved(op, variant)), *lines]
     return [*(["_float = _dtype"] if again else []), "if _dtype is None:", *(f"    {line}" for line in lines), *again]
+
+
+def _left_alone(op: Op, variant: Variant) -> list[str]:
+    """In forward mode rules compute on floats of one dtype."""
+    return leave_if_moved(op, variant) if op.kind in ("elementwise", "bilinear") else []
+
+
+def _if_converted(op: Op, variant: Variant) -> list[str]:
+    """In forward mode no operand that has a tangent is converted."""
+    if not variant.forward:
+        return []
+    single = [name for name in op.tensors if name in op.rules and name != op.sequence]
+    tests = [f"(t_{name} is not None and t_{name}.dtype is not a_{name}.dtype)" for name in single]
+    return [f"if {' or '.join(tests)}:", f"    {variant.leave(op)}"] if tests else []
 
 
 def _computed(op: Op, variant: Variant) -> list[str]:
@@ -435,6 +451,10 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     compute, single = _computed(op, variant), len(op.outputs) == 1
     if not op.rules:
         return ["try:", *compute, *_EXCEPT, "else:"]
+    if variant.forward:
+        if not knows_tangent(op):
+            return [*leave_if_moved(op, variant), "try:", *compute, *_EXCEPT, "else:"]
+        return ["try:", *compute, *(f"    {line}" for line in tangent_of_result(op, variant, _is_dtype_known(op))), *_EXCEPT, "else:"]
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)
     if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
         made = f"({made} if {_live(op, op.saving)} else Lasting)"
@@ -513,15 +533,20 @@ def _packed(op: Op, variant: Variant) -> list[str]:
 
 def _returned(op: Op, variant: Variant) -> list[str]:
     """Tensors around the results."""
+    carried = [f"    {line}" for line in attached(op)] if variant.forward and knows_tangent(op) else []
+    recorded = bool(op.rules) and not variant.forward
     if len(op.outputs) > 1:
-        return ["    return _results"] if op.rules else [f"    return wrap_several(op, ({', '.join(op.params)},), None, out)[0]"]
+        if recorded:
+            return ["    return _results"]
+        return [f"    _results = wrap_several(op, ({', '.join(op.params)},), None, out)[0]", *carried, "    return _results"]
     return [
         "    _result = blank()",
         "    _result._array = out",
         f"    _result._float = {'_float' if _is_dtype_known(op) and not variant.on_device else 'None'}",
-        f"    _result._node = {'_node' if op.rules else 'None'}",
-        *(_marked(op, variant) if op.view else _UNMARKED),
+        f"    _result._node = {'_node' if recorded else 'None'}",
+        *(_marked(op, variant) if op.view else [] if carried else _UNMARKED),
         *_packed(op, variant),
+        *carried,
         "    return _result",
     ]
 

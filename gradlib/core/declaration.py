@@ -101,6 +101,7 @@ class Op:
         direct: NumPy's function of the same value, or what stands in its place, if there is one.
         ufunc: the name of NumPy's, if that is a ufunc.
         observed, on_device, packing: the operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors.
+        forward, forward_on_device: the operation in forward mode, whose level comes first.
         value_on_device: the value of CuPy arrays of the current device, by ``device`` or a kernel.
     """
 
@@ -115,6 +116,8 @@ class Op:
     observed: Callable[..., Any]
     on_device: Callable[..., Any]
     packing: Callable[..., Any]
+    forward: Callable[..., Any]
+    forward_on_device: Callable[..., Any]
     value_on_device: Callable[..., Any]
 
     def __init__(

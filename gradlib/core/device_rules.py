@@ -154,6 +154,14 @@ def _named(name: str) -> ast.Name:
     return ast.Name(_MARK + name, ast.Load())
 
 
+def jvp_on_device(op: Op) -> Any:
+    """The formula of an operation's tangent for CuPy arrays; None where it has none."""
+    if op.jvp is None:
+        return None
+    made = _rewritten(op.jvp, _lambdas(inspect.unwrap(op.value)).get("jvp"))
+    return in_one_launch(op.jvp, made) if op.kind == "elementwise" else made
+
+
 def on_device(op: Op) -> dict[str, Any]:
     """The rules of an operation for CuPy arrays."""
     lambdas = _lambdas(inspect.unwrap(op.value)) if any(_is_lambda(rule) for rule in op.rules.values()) else {}

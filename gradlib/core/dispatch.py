@@ -50,7 +50,8 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             elif type(first) in _PYTHON_NUMBERS and len(op.positions) > 1:
                 first = args[op.positions[1]]
             if isinstance(first._array if type(first) is Tensor else first, library.ndarray):
-                return op.on_device(*args)
+                level = thread_state.quick if global_state.active and not global_state.observed else None
+                return op.on_device(*args) if level is None else op.forward_on_device(level, *args)
         return slow_path(op, args, seq)
     except Exception:
         refuse_wrong(op.label, op.call, **dict(zip(op.params, args, strict=True)))

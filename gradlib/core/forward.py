@@ -15,10 +15,11 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from gradlib.backend.array import is_array, zeros_like
+from gradlib.backend.array import zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, broadcast_as, is_batched_at, levels_of
+from gradlib.core.compile_forward import zero
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
 from gradlib.core.grad_mode import enable_grad, no_grad
@@ -231,11 +232,7 @@ def _zero(value: Any) -> Any:
     """The tangent of an input that has none: zeros of its shape and dtype; for a number 0, complex where it is."""
     if type(value) is Batched:
         return value.again(_zero(value.value))
-    if isinstance(value, Tensor):
-        return wrap(zeros_like(value._array))
-    if is_array(value):
-        return zeros_like(value)
-    return 0j if isinstance(value, complex) else 0 if isinstance(value, (int, float)) else value
+    return wrap(zeros_like(value._array)) if isinstance(value, Tensor) else zero(value)
 
 
 def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:

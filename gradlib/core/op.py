@@ -23,7 +23,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradlib.core.arguments import refuse_wrong
-from gradlib.core.compile import compile_call, compile_observed, compile_on_device, compile_packing, direct_function, named, value_on_device
+from gradlib.core.compile import (
+    compile_call,
+    compile_forward,
+    compile_forward_on_device,
+    compile_observed,
+    compile_on_device,
+    compile_packing,
+    direct_function,
+    named,
+    value_on_device,
+)
 from gradlib.core.compile_composite import compile_composite
 from gradlib.core.compile_node import compile_node, node_name
 from gradlib.core.declaration import COMPOSED, OPERATIONS, Op
@@ -81,6 +91,16 @@ class CompiledOp(Op):
     def value_on_device(self) -> Callable[..., Any]:  # type: ignore[override]
         """What computes its value on CuPy arrays, by a kernel where there is one for them; made when it is first asked for."""
         return value_on_device(self)
+
+    @functools.cached_property
+    def forward(self) -> Callable[..., Any]:  # type: ignore[override]
+        """The operation in forward mode; made when it is first called there."""
+        return compile_forward(self)
+
+    @functools.cached_property
+    def forward_on_device(self) -> Callable[..., Any]:  # type: ignore[override]
+        """The same on CuPy arrays."""
+        return compile_forward_on_device(self)
 
     @functools.cached_property
     def packing(self) -> Callable[..., Any]:  # type: ignore[override]

@@ -395,6 +395,36 @@ def test_gradients_of_ten_parameters_on_a_device_are_written_by_few_calls():
         assert 0 < len(calls) <= most, calls
 
 
+FORWARD: dict[str, tuple[int, Callable[..., Any]]] = {
+    "x + y": (16, lambda x, y, **_: x + y), "x * y": (16, lambda x, y, **_: x * y), "x * a": (8, lambda x, a, **_: x * a),
+    "x / y": (16, lambda x, y, **_: x / y), "2 / x": (16, lambda x, **_: gradlib.div(2, x)), "1 - x": (16, lambda x, **_: 1 - x),
+    "sin": (16, lambda x, **_: x.sin()), "relu": (16, lambda x, **_: x.relu()), "x ** 2": (16, lambda x, **_: x**2),
+    "maximum": (16, lambda x, y, **_: x.maximum(y)), "clamp": (16, lambda x, **_: x.clamp(0.0, 1.0)), "a > x": (8, lambda x, a, **_: a > x),
+    "a + a": (8, lambda a, **_: a + a), "sum": (20, lambda x, **_: x.sum()), "mean": (20, lambda x, **_: x.mean(0)),
+    "matmul": (20, lambda x, y, **_: x @ y), "x[0]": (20, lambda x, **_: x[0]), "x.T": (20, lambda x, **_: x.T),
+    "reshape": (20, lambda x, **_: x.reshape(-1)), "x[places]": (20, lambda x, i, **_: x[i]),
+    "cat": (20, lambda x, a, **_: gradlib.cat([x, a])), "stack": (20, lambda x, y, **_: gradlib.stack([x, y])),
+    "where": (20, lambda x, m, **_: gradlib.where(m, x, 0.0)),
+    "gather": (20, lambda x, p, **_: x.gather(0, p)), "unbind": (20, lambda x, **_: x.unbind()),
+}  # fmt: skip
+
+
+def test_forward_mode_on_a_device_is_few_calls():
+    """At most twice as many as for the value alone; the general way takes some 40."""
+    a = gradlib.ones(4, 4, device="cuda")
+    places = gradlib.tensor([2, 0], device="cuda")
+    with gradlib.autograd.forward_ad.dual_level():
+        x, y = (gradlib.autograd.forward_ad.make_dual(a, a * 2) for _ in range(2))
+        given = {"x": x, "y": y, "a": a, "i": places, "p": places.reshape(1, 2), "m": a > 0}
+        dear = {}
+        for name, (most, case) in FORWARD.items():
+            case(**given)
+            calls = python_calls(lambda case=case: case(**given))
+            if not 0 < len(calls) <= most:
+                dear[name] = calls
+    assert not dear
+
+
 def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
     """Every function of CuPy's that would compute the same raises."""
     given = operands()

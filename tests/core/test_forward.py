@@ -319,6 +319,30 @@ def test_a_view_of_a_dual_whose_tangent_lies_otherwise_in_memory(other: Any) -> 
         assert forward_ad.unpack_dual(copy.reshape(-1)).tangent.tolist() == [2 * each for each in want]
 
 
+def test_a_tangent_that_was_spread_over_the_result_has_memory_of_its_own() -> None:
+    with forward_ad.dual_level():
+        row = make_dual(gradlib.ones(3), gradlib.arange(3.0))
+        spread = unpack_dual(gradlib.zeros(2, 3) + row).tangent
+        spread[0] = 5.0
+        assert spread.tolist() == [[5, 5, 5], [0, 1, 2]]
+
+
+def test_lists_of_which_some_have_a_tangent_and_parts_of_one() -> None:
+    with forward_ad.dual_level():
+        d, plain, doubles = dual(1, 2, 3), vector(7, 8), vector(1, 2).double()
+        assert tangent(gradlib.cat([plain, d])) == [0, 0, 1, 2, 3]
+        assert tangent(gradlib.stack([d, vector(0, 0, 0)])) == [[1, 2, 3], [0, 0, 0]]
+        assert unpack_dual(gradlib.cat([doubles, d])).tangent.dtype == gradlib.float64
+        assert [tangent(each) for each in (d * 2).split(2)] == [[2, 4], [6]]
+        first, *_ = d.unbind()
+        first.mul_(10)
+        assert tangent(d) == [10, 2, 3]
+        assert tangent(gradlib.where(vector(1, 0, 1) > 0, d, 4)) == [10, 0, 3]
+        assert unpack_dual(gradlib.where(vector(1, 0, 1) > 0, d, doubles.new_ones(3))).tangent.dtype == gradlib.float64
+        assert tangent(gradlib.cat([plain, plain])) is None
+        assert tangent(d.masked_fill(vector(1, 0, 1) > 0, 2)) == [0, 2, 0]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(2,), (2, 2)])
 @pytest.mark.parametrize("name", ["nanmean", "mean", "nansum", "std", "logsumexp", "norm"])
