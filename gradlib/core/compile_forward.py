@@ -28,7 +28,7 @@ def has_forward(op: Op) -> bool:
 def knows_tangent(op: Op) -> bool:
     """Whether an operation's kind says how tangents pass, so that there is a short form of it."""
     if op.jvp is not None and op.kind != "elementwise":
-        return op.kind == "linear" and len(op.tensors) == 1
+        return op.sequence is None and len(op.outputs) == 1
     if op.kind == "linear":
         return not op.joint
     return op.kind in ("elementwise", "bilinear") and len(op.outputs) == 1 and set(op.tensors) == set(op.rules) and op.sequence is None
@@ -70,7 +70,7 @@ def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
     several = len(op.outputs) > 1
     lines = ["_d = None", *(_by_value(op, variant) if _is_by_value(op) else _by_terms(op, variant))]
     made = [f"if type(_d) is not {variant.array}:", "    _d = as_array(_d)"] if not several else []
-    if variant.on_device and not several:  # as rules do for half types and numbers, in backward too
+    if (variant.on_device or op.jvp is not None) and not several:  # rules and formulas need not see to it
         made += ["if _d.dtype is not out.dtype:", "    _d = _d.astype(out.dtype)"]
     if _is_by_rules(op) and op.kind == "linear":
         made += ["if _d.shape != out.shape:", "    _d = broadcast_to(_d, out.shape).copy()"]
@@ -133,7 +133,6 @@ def _is_by_value(op: Op) -> bool:
 
 def _by_value(op: Op, variant: Variant) -> list[str]:
     """The operation applied to the tangents, or its own formula for them; an input without one among others has zeros."""
-    alone = len(op.tensors) == 1 and op.sequence is None
     moved = leave_if_moved(op, variant)[0]
     if op.jvp is not None:
         return [moved, f"    _d = {_formula(op)}"]
@@ -142,7 +141,7 @@ def _by_value(op: Op, variant: Variant) -> list[str]:
         if name == op.sequence and name in op.rules:
             name = f"[zero(_x) if _t is None else _t for _x, _t in zip(a_{name}, t_{name})]"
         elif name in op.rules:
-            name = f"t_{name}" if alone else f"(zero(a_{name}) if t_{name} is None else t_{name})"
+            name = _or_zero(op, name)
         elif name in op.tensors:
             name = f"a_{name}"
         passed.append(name)
@@ -170,7 +169,13 @@ def _by_terms(op: Op, variant: Variant) -> list[str]:
 def _formula(op: Op) -> str:
     """The expression that applies the operation's ``jvp``."""
     asked = inspect.signature(op.jvp).parameters  # type: ignore[arg-type]
-    return f"jvp({', '.join(n if n.startswith('t_') and n[2:] in op.tensors else _raw_name(op, '', n) for n in asked)})"
+    return f"jvp({', '.join(_or_zero(op, n[2:]) if n.startswith('t_') and n[2:] in op.tensors else _raw_name(op, '', n) for n in asked)})"
+
+
+def _or_zero(op: Op, name: str) -> str:
+    """The tangent of one input where any has one."""
+    alone = len(op.tensors) == 1 or op.kind == "elementwise"  # of which the formula is for inputs that all have one
+    return f"t_{name}" if alone else f"(zero(a_{name}) if t_{name} is None else t_{name})"
 
 
 def _raw_name(op: Op, owner: str, need: str) -> str:

@@ -80,7 +80,7 @@ class Op:
             differentiable inputs together, but those of a ``Joint``; "bilinear": in each of two; "other": has a ``jvp`` of its own, or
             will; "none": no derivative.
         jvp: the tangent of the output, of names as in a rule and ``t_NAME`` for the tangent of an input; of an elementwise operation
-            that for inputs which all have one, where it is better than the sum of the rules.
+            that for inputs which all have one, where it is better than the sum of the rules. Like a rule it casts nothing.
         rules: the derivative for each input that has one.
         rule_params: what each of these asks for.
         joint: the inputs whose gradient the rule of ``sequence`` gives too.

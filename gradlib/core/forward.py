@@ -288,7 +288,8 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
                 known[name] = _zero(args[op.params.index(name[2:])]) if tangent is None else tangent
         else:
             known[name] = _named(op, args, outputs, name)
-    return _all(op.jvp(**known))  # type: ignore[misc]
+    made = _all(op.jvp(**known))  # type: ignore[misc]
+    return tuple(t if t is None else t.to(y._array.dtype) for t, y in zip(made, outputs, strict=True))
 
 
 def _leaf(x: Tensor) -> Tensor:

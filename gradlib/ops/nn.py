@@ -35,6 +35,7 @@ __all__: list[str] = []  # these are gradlib.nn.functional's
 @op(
     "other", promote=mapped,
     input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: weight_slope(g, input), bias=lambda g: g,
+    jvp=lambda t_input, t_weight, t_bias, input, weight: linear_op(t_input, weight, t_bias) + linear_unbiased(input, t_weight),
 )  # fmt: skip
 def linear_op(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""

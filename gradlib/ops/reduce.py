@@ -270,7 +270,7 @@ def _numbers(input: Any, like: Any, dim: Any, keepdim: bool) -> Any:
     "other", complex="explicit", kernels={"out": _folded_on_device("nanmean")}, node="div",
     input=lambda g, input, dim, keepdim: spread(g / _numbers(input, g, dim, keepdim), input.shape, dim, keepdim) * (input == input),
     jvp=lambda t_input, input, out, dim, keepdim: (
-        (sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=out.dtype) / _numbers(input, out, dim, keepdim)).to(out.dtype)
+        sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=out.dtype) / _numbers(input, out, dim, keepdim)
     ),
 )  # fmt: skip
 def nanmean_op(xp: Namespace, input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
