@@ -1355,7 +1355,7 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
         p: the probability, from 0 to 1.
         training: whether anything is dropped at all.
         inplace: write the result into input.
-    Raises: ValueError for another p.
+    Raises: ValueError for another p; RuntimeError for integers, which the quotients are not.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:
         >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
@@ -2823,7 +2823,7 @@ def normal(mean: _Operand, std: _Operand = 1.0, size: _Shape | None = None, *, g
         size: the shape, when both are numbers.
         generator: where the numbers come from; the device's default one when left out.
         dtype, device: when both are numbers, as for ``randn``.
-    Raises: RuntimeError for a negative standard deviation.
+    Raises: RuntimeError for a negative or complex standard deviation, NotImplementedError for Tensors of integers.
     Source: torch.normal.
     Example:
         >>> gradlib.normal(0.0, 1.0, (2, 3)).shape

@@ -66,7 +66,7 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
         p: the probability, from 0 to 1.
         training: whether anything is dropped at all.
         inplace: write the result into input.
-    Raises: ValueError for another p.
+    Raises: ValueError for another p; RuntimeError for integers, which the quotients are not.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:
         >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
