@@ -237,9 +237,9 @@ _kernel = kernels(source)
 
 
 def _planned(A: Array) -> tuple[int, int, tuple[int, int, int]] | None:
-    """The number of matrices, their size and the strides; None where no kernel serves them."""
-    n = A.shape[-1]
-    if not 0 < n <= WIDEST or not 0 < A.size <= MOST or A.dtype.char not in REAL or (strides := steps(A)) is None:
+    """The number of matrices, their size and the strides; None where no kernel serves them, as of matrices that are not square."""
+    rows, n = A.shape[-2:]
+    if rows != n or not 0 < n <= WIDEST or not 0 < A.size <= MOST or A.dtype.char not in REAL or (strides := steps(A)) is None:
         return None
     return A.size // (n * n), n, strides
 

@@ -118,8 +118,8 @@ _kernel = kernels(source)
 
 def eigenvalues(A: Array, upper: bool, with_vectors: bool) -> tuple[Array, Array | None] | None:
     """The eigenvalues of Hermitian matrices in order, of one triangle, and if wanted the vectors; None where no kernel serves them."""
-    n, char = A.shape[-1], A.dtype.char
-    if not 0 < n <= WIDEST or not 0 < A.size <= MOST or char not in REAL or (strides := steps(A)) is None:
+    (rows, n), char = A.shape[-2:], A.dtype.char
+    if rows != n or not 0 < n <= WIDEST or not 0 < A.size <= MOST or char not in REAL or (strides := steps(A)) is None:
         return None
     made, pairs = type(A), (n + 1) // 2
     values, vectors = made(A.shape[:-1], char.lower()), made(A.shape, A.dtype) if with_vectors else None

@@ -57,8 +57,9 @@ def test_operands_that_are_no_float_matrices(name: str) -> None:
 
 @pytest.mark.parametrize("name", SQUARE)
 def test_matrices_that_are_not_square(name: str) -> None:
-    with pytest.raises(RuntimeError, match="must be batches of square matrices, but they are 2 by 3"):
-        SQUARE[name](WIDE)
+    for matrix, sizes in ((WIDE, "2 by 3"), (WIDE.mT, "3 by 2"), (gradlib.ones(2, 3, 1), "3 by 1")):
+        with pytest.raises(RuntimeError, match=f"must be batches of square matrices, but they are {sizes}"):
+            SQUARE[name](matrix)
 
 
 @pytest.mark.parametrize(
