@@ -36,9 +36,10 @@ def fmod(input: Any, other: Any) -> Array:
 
 
 def _are_whole(input: Any, other: Any) -> bool:
-    """Whether operands that met in one dtype are integers."""
-    kind: str = (other if isinstance(input, (int, float)) else input).dtype.kind
-    return kind in "iu"
+    """Whether both operands are integers; those that a derivative rule saved have not met in one dtype."""
+    if isinstance(input, float) or isinstance(other, float):
+        return False
+    return (isinstance(input, int) or input.dtype.kind in "iu") and (isinstance(other, int) or other.dtype.kind in "iu")
 
 
 @cache

@@ -211,6 +211,14 @@ def test_the_gradient_of_a_rest_of_integers_by_a_float_that_is_zero() -> None:
     assert by.grad.tolist() == [-2.0, -math.inf]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_so_is_that_by_a_float_of_which_rounding_makes_a_whole_quotient(dtype: str) -> None:
+    """3 divided by 0.1 is a little less than 30; 1 by -inf a little less than 0."""
+    by = t([0.1, -math.inf], dtype, True)
+    gradlib.remainder(gradlib.tensor([3, 1]), by).sum().backward()
+    assert by.grad.tolist() == [-29, 1]
+
+
 def test_rounded_quotients_have_zero_gradients() -> None:
     for mode in ("floor", "trunc"):
         assert grads(lambda a, b, mode=mode: gradlib.div(a, b, rounding_mode=mode), [7.5], [2.0]) == [[0], [0]]
