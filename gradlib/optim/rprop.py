@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.ops.elementwise import sign
 from gradlib.optim import steps
 from gradlib.optim.capturable import counted
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write, zeros_like
@@ -17,7 +18,7 @@ _STEP = steps.Step(
     """const T turned = g * b;
     l = least(most(l * (turned > 0 ? grow : turned < 0 ? shrunk : T(1)), shortest), longest);
     b = turned < 0 ? T(0) : g;
-    p = p - (isnan(b) ? b : T(b > 0) - T(b < 0)) * l;""",
+    p = p - (T(b > 0) - T(b < 0)) * l;""",
     numbers="shrunk grow shortest longest",
 )
 
@@ -27,7 +28,7 @@ class Rprop(Optimizer):
 
         step = clip(step etas[1]  if g g' > 0,  step etas[0]  if g g' < 0,  step  otherwise)     p = p - sign(g) step
 
-    with g' the gradient of the step before; where the sign has changed the element rests once and g counts as 0.
+    with g' the gradient of the step before; where the sign has changed the element rests once and g counts as 0. The sign of NaN is 0.
     A complex parameter is treated as its real and imaginary parts.
 
     Args:
@@ -83,7 +84,7 @@ class Rprop(Optimizer):
         write(size, xp.minimum(xp.maximum(size._array * factor, shortest), longest))
         g = xp.where(turned < 0, xp.zeros_like(g), g)
         write(previous, g)
-        descend(value, p, xp.sign(g) * size._array)
+        descend(value, p, sign(g) * size._array)
 
     def _plan(self, group: Group) -> steps.Plan:
         return steps.Plan(_STEP, (*steps.given({**group, "weight_decay": 0}), *group["etas"], *group["step_sizes"]))

@@ -346,6 +346,18 @@ def test_asgd_keeps_the_average_of_its_parameters():
     np.testing.assert_allclose(host(optimiser.state[x]["ax"]), np.mean(seen[1:], axis=0), rtol=1e-12)
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("foreach", [True, False])
+def test_rprop_takes_nan_for_no_direction(foreach):
+    """As torch does: the sign of NaN is 0."""
+    x = leaf([1.0, 2.0, 3.0])
+    optimiser = optim.Rprop([x], lr=0.5, foreach=foreach)
+    for gradient in ([1.0, -1.0, 1.0], [float("nan"), 1.0, 1.0]):
+        x.grad = leaf(gradient).detach()
+        optimiser.step()
+    np.testing.assert_allclose(host(x), [0.5, 2.5, 1.9])
+
+
 def test_zero_grad_drops_or_zeroes():
     x = leaf([1.0, 2.0])
     optimiser = optim.SGD([x])
