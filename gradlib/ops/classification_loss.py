@@ -44,8 +44,8 @@ def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: i
 
 
 def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ignore_index: int, size: int) -> bool:
-    """Whether these are scores (N, C) or (C,) on the host, whose targets all count the same; of half types the rules are longer."""
-    if xp is not np or weight is not None or input.ndim > 2 or 0 <= ignore_index < size or input.dtype.itemsize < 4:
+    """Whether these are scores (N, C) or (C,) on the host, whose targets all count the same; of other dtypes the rules are longer."""
+    if xp is not np or weight is not None or input.ndim > 2 or 0 <= ignore_index < size or input.dtype.char not in "fd":
         return False
     if target.dtype != dtypes.int64 or not target.size:
         return False

@@ -187,6 +187,9 @@ def test_classes_that_do_not_fit(function: Any) -> None:
         function(scores, t([0, 1]), gradlib.ones(3, dtype=gradlib.float64))
     with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
         function(scores, t([0, 1]), gradlib.ones(3, requires_grad=True))
+    for dtype in (gradlib.int64, gradlib.complex64) if function is F.cross_entropy else ():
+        with pytest.raises(NotImplementedError, match="log_softmax is not implemented for"):
+            function(scores.to(dtype), t([0, 1]))
     assert function(scores, t([0, 1], gradlib.uint8)).item() == pytest.approx(0 if function is F.nll_loss else math.log(3))
 
 
