@@ -285,7 +285,8 @@ def _split_on_device(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[
     """``split_with_sizes`` of CuPy arrays, from sizes and steps: at less cost than by slices."""
     made, shape, steps, start = type(input), input.shape, input.strides, input.data
     at = dim if 0 <= dim < len(shape) else _dim_to_cut(dim, shape)
-    kind, step, before, after, left = input.dtype.type, steps[at], shape[:at], shape[at + 1 :], shape[at]
+    kind, before, after, left = input.dtype.type, shape[:at], shape[at + 1 :], shape[at]
+    step = steps[at] if start.ptr else 0  # an array without elements may have no memory to count from
     results, offset, layout = [], 0, () if at == 0 and input._c_contiguous else (steps,)
     for size in split_sizes:
         if size < 0:

@@ -141,7 +141,7 @@ def masked_scatter(xp: Any, input: Any, mask: Any, source: Any) -> Any:
     if input.shape != mask.shape:
         input, mask = _together(input, mask)
     if xp is not np:
-        return where(mask, line[_ranks(mask) % line.size], input) if line.size else masked_fill(input, mask, 0)
+        return where(mask, line[_ranks(mask) % line.size], input) if line.size else masked_fill(input, mask, input.dtype.type(0))
     count = int(np.count_nonzero(mask))
     if count > line.size:
         raise RuntimeError(f"masked_scatter: source has {line.size} elements, fewer than the mask's {count} True")

@@ -102,6 +102,8 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
     result = input.diagonal(offset, first, second)
     if type(result) is np.ndarray:
         result.setflags(write=input.flags.writeable)
+    elif not result.size:  # which CuPy makes anew where the diagonal lies outside
+        return strided(input, result.shape, result.strides)
     return result
 
 

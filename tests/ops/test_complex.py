@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,14 @@ def test_quotients_by_zero_infinity_and_numbers_far_from_one(dtype: str) -> None
         ]:  # fmt: skip
             for part in ("real", "imag"):
                 np.testing.assert_allclose(getattr(host(made), part), getattr(right, part), rtol=1e-5 if dtype == "complex64" else 1e-14)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("function", [gradlib.log, gradlib.log2, gradlib.log10])
+def test_the_logarithm_of_zero_is_infinite_in_its_real_part_alone(function: Any) -> None:
+    x = t([0j, complex(math.inf, 1)], gradlib.complex128)
+    assert function(x).real.tolist() == [-math.inf, math.inf]
+    assert function(x).imag.tolist() == [0, 0]
 
 
 @pytest.mark.nonfinite

@@ -230,6 +230,7 @@ def test_0d_and_empty() -> None:
     assert X.index_select(1, gradlib.zeros(0, dtype="int64")).shape == (3, 0)
     assert X.scatter_add(0, gradlib.zeros(0, 4, dtype="int64"), X).tolist() == X.tolist()
     assert X.masked_scatter(X > 99, X[:0]).tolist() == X.tolist()
+    assert (X > 5).masked_scatter(X > 99, X[:0] > 5).dtype == gradlib.bool
     with pytest.raises(IndexError, match="no dimensions"):
         one.take_along_dim(zero, 0)
 

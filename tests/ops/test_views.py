@@ -504,3 +504,13 @@ def test_parts_of_nothing() -> None:
     gradlib.stack(parts[:5]).sum().backward()
     assert x.grad is not None
     assert list(x.grad.shape) == [0, 3]
+    assert [list(part.shape) for part in x.split(2, 1)] == [[0, 2], [0, 1]]
+    gradlib.cat([x, x.detach()], 1).sum().backward()
+
+
+@pytest.mark.parametrize("offset", [3, -2, 7])
+def test_a_diagonal_outside_the_matrix_is_a_view_of_it(offset: int) -> None:
+    x = gradlib.ones(2, 3, requires_grad=True)
+    assert x.diagonal(offset)._base is x
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+        x.diagonal(offset).add_(1)
