@@ -214,7 +214,7 @@ class ExpressionOp(Operation):
             if unknown := set(needed) - set(own):
                 raise ValueError(f"{self.name}: the derivative by {name} asks for {sorted(unknown)}; there are {', '.join(own)}")
         else:
-            needed = [each for each in own if each in known[0].words]
+            needed = self._needed(name, known[0].words)
         by_recording = host and not callable(known) and known[1] is None
         if by_recording:
             needed = list(self.names)
@@ -240,6 +240,13 @@ class ExpressionOp(Operation):
             return g * on_tensors(known, [_filled(x, g) for x in wide]) if callable(known) else slope(g, *wide)
 
         return given, rule
+
+    def _needed(self, name: str, words: set[str]) -> list[str]:
+        """The inputs and result that a derivative takes: those it names, and one of each letter that it or the gradient has as its type."""
+        needed = [each for each in (*self.names, self.output.name) if each in words]
+        known = {self.output.type, *(v.type for v in self.inputs if v.name in needed)}
+        letters = {v.type for v in self.inputs if len(v.type) == 1 and (v.name == name or v.type in words)} - known
+        return [*needed, *(next(v.name for v in self.inputs if v.type == letter) for letter in sorted(letters))]
 
     def _slope(self, name: str, known: Any, needed: Sequence[str], by_recording: bool) -> Callable[..., Any]:
         """``g`` times a derivative given as a C expression, as an operation: linear in ``g``, not differentiable by anything else."""

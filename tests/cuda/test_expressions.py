@@ -247,6 +247,17 @@ def test_the_gradients_of_operands_of_two_dtypes_have_theirs(device):
         assert wave()(x.detach()._array, y.detach()._array).dtype == np.float64
 
 
+@pytest.mark.parametrize("derivative", [{"x": "1", "y": "1"}, {"x": "1", "y": "(S)1"}])
+def test_a_derivative_need_not_name_an_input_of_the_gradients_dtype(derivative):
+    x, y = (gradlib.tensor([1.0, 2.0], dtype=dtype, device="cuda", requires_grad=True) for dtype in ("float64", "float32"))
+    plus = elementwise("T x, S y", "T z", "z = x + (T)y", "plus", derivative=derivative)
+    total = reduction("T x, S y", "T z", "x + (T)y", "a + b", "z = a", "0", "total", derivative=derivative)
+    for made in (plus(x, y).sum(), total(x, y)):
+        for ours, like in zip(gradlib.autograd.grad(made, (x, y)), (x, y), strict=True):
+            assert ours.dtype == like.dtype
+            assert ours.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("derivative", ["x + x", lambda x: 2 * x, ("x + x", lambda x: x + x)])
 def test_of_complex_numbers_the_gradient_is_multiplied_by_the_conjugate(device, derivative):
     x = gradlib.tensor([1 + 2j, 0.5 - 1j], dtype=gradlib.complex128, requires_grad=True)
