@@ -204,7 +204,8 @@ extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 && sizeof
                 const INDEX h = h0 + k - 2;
                 if (h < 0 || h >= horizon) return;
                 const INDEX b = (INDEX)blockIdx.y * batch + tile.first_trajectory + trajectory;
-                grad_dt[b * horizon + h] = sum_over_joints(by_t + trajectory * tile.row + tile.lead(trajectory) + k * tile.joints, tile.joints);
+                const real* const parts = by_t + trajectory * tile.row + tile.lead(trajectory) + k * tile.joints;
+                grad_dt[b * horizon + h] = h ? sum_over_joints(parts, tile.joints) : real(0);  // the time of step 0 is not used
             });
         }
         __syncthreads();

@@ -242,3 +242,13 @@ def test_limits_do_not_hide_nan(make):
     cost = smoothness_cost(make.put(np.zeros((1, 1, 1))), (p,), 1.0, (1.0, 1.0, 1.0), JointLimits(position=1.0))
     assert np.isnan(host(cost)).all()
     assert np.isnan(host(grad(cost.sum(), (p,))[0])).all()
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("at", range(4))
+def test_the_time_of_the_first_step_has_the_gradient_zero_beside_nan(make, at):
+    values = np.arange(8.0).reshape(1, 4, 2) ** 2
+    values[0, at, 1] = np.nan
+    dt = make.put(np.full((1, 4), 0.1), True)
+    (by_dt,) = grad(smoothness_cost(make.put(values), (), dt, (1.0, 0.5, 0.1)).sum(), (dt,))
+    assert host(by_dt)[0, 0] == 0
