@@ -5,6 +5,8 @@
 //                    2 acceleration (step_acceleration), 3 jerk (step_jerk)
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
+//           AHEAD    1: forward copies the control of a chunk while it walks the one before (orders above 0, several chunks, elements of
+//                    four bytes or more, without SOURCES and times of each step); 0: it copies what it then waits for, and so does the adjoint
 //           OUTPUTS  of how many trajectories a thread has an element at a time: 1 or 4 forward with ORDER 0 (element.cuh), else 1
 // Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D), or (S, D) with start_idx (B,), or one row where `one_row` says
 //           so; dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for all where dt is null. Any other array that is null counts as
@@ -22,8 +24,8 @@
 //           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
 //           in registers.
 // Bytes     forward reads u and writes p, v, a, j; adjoint reads four and writes one: 5 B H D elements. SOURCES adds three.
-// Shared    4 * tile_batch * row elements, 2 * tile_batch * steps reals where dt differs from step to step, and 0, 1, 3 or 5 (by ORDER) reals
-//           for each thread where threads share a walk.
+// Shared    4 * tile_batch * row elements, 5 forward with AHEAD; 2 * tile_batch * steps reals where dt differs from step to step; 0, 1, 3 or
+//           5 (by ORDER) reals for each thread where threads share a walk.
 // Every result depends on its own series only and is summed in a fixed order, which `part` decides: runs are bitwise repeatable.
 #include "common.cuh"
 #include "element.cuh"
@@ -84,6 +86,9 @@ __device__ __forceinline__ void grow(real (&x)[4], const real* told) {
 
 // Where source i, or its gradient, is staged: the three areas that the control does not use.
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
+
+// Where state i is staged forward, and the control, which it overwrites. With AHEAD that is at one end of five areas, the next chunk's at the other.
+__device__ __forceinline__ constexpr int state_area(int i) { return !AHEAD || i > ORDER ? i : i == ORDER ? 0 : i + 1; }
 
 // Position control: v, a, j of a step are differences over the three steps before it, so each element has a thread and none waits for another.
 __device__ __forceinline__ void differences_of(const Elements<INDEX, OUTPUTS>& elements, const STORAGE* u, const STORAGE* const (&parts)[3],
@@ -155,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
                   int tile_joints, int steps, int row, int vector, int part) {
-    STORAGE* const outputs[4] = {p, v, a, j};
     if (ORDER == 0) {
+        STORAGE* const outputs[4] = {p, v, a, j};
         const Element<INDEX> element = element_of_thread(batch, horizon, joints);
         const STORAGE* const parts[3] = {start_p, start_v, start_a};
         const STORAGE* const sources[3] = {source_p, source_v, source_a};
@@ -167,10 +172,10 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
     }
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = part > 0;
+    const bool divided = !AHEAD && part > 0;
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
-    const int area = tile_batch * row;
-    STORAGE* const room = shared + 4 * area;  // of the step times
+    int area = tile_batch * row;
+    STORAGE* const room = shared + (AHEAD ? 5 : 4) * area;  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
     real* const grown = (real*)room + (times.stride ? 2 * tile_batch * steps : 0) + threadIdx.x;  // where this thread says how states grow
 
@@ -182,6 +187,11 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
         inputs[source_area(2)] = source_a;
     }
     const STORAGE* const control_only[1] = {u};
+    STORAGE* outputs[4];
+    outputs[state_area(0)] = p;
+    outputs[state_area(1)] = v;
+    outputs[state_area(2)] = a;
+    outputs[state_area(3)] = j;
 
     const real start[4] = {start_value(tile, start_p, start_idx, one_row, 0, group), start_value(tile, start_v, start_idx, one_row, 1, group),
                            start_value(tile, start_a, start_idx, one_row, 2, group), 0};
@@ -191,10 +201,12 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
         if (SOURCES)
             tile_read<4>(tile, inputs, h0, 0, n, shared, area);
-        else
-            tile_read<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
+        else if (!AHEAD || h0 == 0)
+            tile_read<1>(tile, control_only, h0, 0, n, shared + state_area(ORDER) * area, area);
         times.stage(tile, group, dt_b, room, steps, h0, n);
         __syncthreads();
+        const INDEX left = horizon - h0 - n;
+        if (AHEAD && left > 0) tile_begin_read<1>(tile, control_only, h0 + n, 0, left < steps ? (int)left : steps, shared + 4 * area, area);
         // on to step k of the chunk, whose place is `at`
         const auto advance = [&](const STORAGE* at, int k) {
             real source[3] = {0, 0, 0}, next[4] = {0, 0, 0, 0};
@@ -216,9 +228,9 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
 #pragma unroll
                 for (int i = 0; i < ORDER; ++i) state[i] = 0;
                 const STORAGE* at = shared + tile.place + begin * tile.joints;
-                control = begin > 0 ? load(at[ORDER * area - tile.joints]) : real(0);
+                control = begin > 0 ? load(at[state_area(ORDER) * area - tile.joints]) : real(0);
                 for (int k = begin; k < stop; ++k, at += tile.joints) {
-                    const real following = load(at[ORDER * area]);
+                    const real following = load(at[state_area(ORDER) * area]);
                     if (k > 0) {
                         advance(at, k);
                         growth.go_on(times.t);
@@ -233,11 +245,11 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
             if (begin > 0) {
                 const int ago = ORDER < 2 ? 1 : 0;  // how many steps the differences reach back
                 const STORAGE* at = shared + tile.place + (begin - ago - 2) * tile.joints;
-                state[ORDER] = load(at[ORDER * area]);
-                control = load(at[ORDER * area + tile.joints]);
+                state[ORDER] = load(at[state_area(ORDER) * area]);
+                control = load(at[state_area(ORDER) * area + tile.joints]);
                 at += 2 * tile.joints;
                 for (int k = begin - ago; k < begin; ++k, at += tile.joints) {
-                    const real following = load(at[ORDER * area]);
+                    const real following = load(at[state_area(ORDER) * area]);
                     advance(at, k);
                     control = following;
                 }
@@ -252,15 +264,20 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
             STORAGE* at = shared + tile.place + begin * tile.joints;
 #pragma unroll 4
             for (int k = begin; k < stop; ++k, at += tile.joints) {
-                const real following = load(at[ORDER * area]);
+                const real following = load(at[state_area(ORDER) * area]);
                 if (h0 + k > 0) advance(at, k);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) store(at[i * area], state[i]);
+                for (int i = 0; i < 4; ++i) store(at[state_area(i) * area], state[i]);
                 control = following;
             }
         }
         __syncthreads();
         tile_write<4>(tile, outputs, h0, 0, n, shared, area);
+        if (AHEAD) {  // the next control is at the other end: areas are counted from there
+            await_copies();
+            shared += 4 * area;
+            area = -area;
+        }
         __syncthreads();
     }
 }

@@ -265,15 +265,21 @@ struct Writer {
     }
 };
 
-// Global steps [h, h + n) of N arrays into the slots from `slot` on; array k at shared + k * area. An absent array reads as zeros.
+// Global steps [h, h + n) of N arrays into the slots from `slot` on; array k at shared + k * area. An absent array reads as zeros. They are
+// there for a thread's own use after `await_copies`.
 template <int N, typename S, typename I>
-__device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
+__device__ __forceinline__ void tile_begin_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
     if (tile.vector > 0)
         for_each_piece<S, uint4>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
     else if (tile.vector < 0)
         for_each_piece<S, Apart<S>>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
     else
         for_each_piece<S, S>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
+}
+
+template <int N, typename S, typename I>
+__device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
+    tile_begin_read(tile, arrays, h, slot, n, shared, area);
     await_copies();
 }
 

@@ -39,15 +39,17 @@ def forward_call(
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    split = elements(u.shape, u) if order == 0 else None
-    outputs = 1 if split is None else split.outputs
-    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None, OUTPUTS=outputs)
     begin = (*given[:3], index, one_row(given[:3], index, u.shape[0], u.shape[2]))
     args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h)
-    if split is not None:
+    if order == 0:
+        split = elements(u.shape, u)
+        chosen = options(u, u.size, ORDER=0, EXACT=exact, SOURCES=sources is not None, AHEAD=0, OUTPUTS=split.outputs)
         return Call("chain.cu", "chain_forward", chosen, split.grid, split.block, (*args, *_NO_TILES))
     staged, timed, summed = [control, *given[3:], *out], bytes_of_times(dt_h, u), _summed(order, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed)
+    # times of each step are divided by, so waited for anyway, and so are single elements of two bytes
+    read_ahead = 0 if sources or timed or u.itemsize < 4 else u.itemsize
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed, read_ahead=read_ahead)
+    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None, AHEAD=tiles.ahead, OUTPUTS=1)
     args = (*args, *tiles.sizes, tiles.part)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
@@ -84,7 +86,7 @@ def adjoint_call(
     given = ready(xp, grads)
     by_u: Array = made[0]
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
-    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None, OUTPUTS=1)
+    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None, AHEAD=0, OUTPUTS=1)
     args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h)
     split = adjoint_elements(by_u.shape, by_u) if order == 0 else None
     if split is not None:

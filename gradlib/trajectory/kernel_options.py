@@ -9,6 +9,7 @@ from gradlib.cuda.signature import C_TYPES, Options
 
 _STORAGE = [ctype for ctype, dtype in C_TYPES.items() if not dtype.startswith("int")]
 _SHORT = [ctype for ctype in _STORAGE if ctype != "double"]  # of which `tiles.elements` takes four at a time
+_LONG = ["float", "double"]  # of which `tiles.plan` has chunks copied ahead
 
 
 def _combinations(
@@ -23,10 +24,13 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
     "bspline.cu": _combinations(DEGREE=(3, 4, 5), OUTPUTS=(1,)) + _combinations(DEGREE=(3, 4, 5), storage=_SHORT, OUTPUTS=(4,)),
     "central.cu": _combinations(OUTPUTS=(1,)) + _combinations(storage=_SHORT, OUTPUTS=(4,)),
     "chain.cu": (  # the exact form differs for acceleration and jerk; of 64-bit indices one control order, they change no formula
-        *_combinations(["int"], ORDER=(0,), EXACT=(0,), SOURCES=(0, 1), storage=_SHORT, OUTPUTS=(4,)),
-        *_combinations(["int"], ORDER=(0, 1), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
-        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1), OUTPUTS=(1,)),
-        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
+        *_combinations(["int"], ORDER=(0,), EXACT=(0,), SOURCES=(0, 1), AHEAD=(0,), storage=_SHORT, OUTPUTS=(4,)),
+        *_combinations(["int"], ORDER=(0, 1), EXACT=(0,), SOURCES=(0, 1), AHEAD=(0,), OUTPUTS=(1,)),
+        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1), AHEAD=(0,), OUTPUTS=(1,)),
+        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1), AHEAD=(0,), OUTPUTS=(1,)),
+        *_combinations(["int"], ORDER=(1,), EXACT=(0,), SOURCES=(0,), AHEAD=(1,), storage=_LONG, OUTPUTS=(1,)),
+        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0,), AHEAD=(1,), storage=_LONG, OUTPUTS=(1,)),
+        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0,), AHEAD=(1,), storage=_LONG, OUTPUTS=(1,)),
     ),
     "cost.cu": _combinations(OUTPUTS=(1, 4)),
     "lbfgs.cu": _combinations(storage=("float", "double")),

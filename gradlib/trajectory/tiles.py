@@ -58,6 +58,7 @@ class Plan(NamedTuple):
         grid: numbers of blocks; shared: bytes of shared memory.
         part: how many steps each of the threads has that share the walk of a series; 0 where one walks alone.
         most: bytes of shared memory that a block may have.
+        ahead: whether a chunk is copied while the one before it is walked.
     """
 
     sizes: tuple[int, int, int, int, int]
@@ -65,6 +66,7 @@ class Plan(NamedTuple):
     shared: int
     part: int = 0
     most: int = _HOST.most
+    ahead: bool = False
 
 
 def _aligned(joints: int, itemsize: int) -> int:
@@ -142,6 +144,11 @@ def _whole(blocks: int, horizon: int, tile_joints: int, size: int, traffic: int,
     return 1.1 * (shared + memory if held == 1 else max(shared, memory)) < horizon
 
 
+def _waits(horizon: int, steps: int, traffic: int, machine: Machine) -> bool:
+    """Whether a horizon is several chunks, and walking them and waiting for each takes longer than memory: units as in `_whole`."""
+    return steps < horizon and horizon + _WAIT * -(-horizon // steps) > horizon * traffic / (_HIDDEN * machine.multiprocessors)
+
+
 class Elements(NamedTuple):
     """How a kernel with a thread for each element splits its work: kernels/element.cuh.
 
@@ -214,7 +221,7 @@ def part_of_walk(horizon: int, sizes: tuple[int, int, int, int], itemsize: int, 
 
 def plan(
     shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0, timed: int = 0,
-    summed: int | None = None,
+    summed: int | None = None, read_ahead: int = 0,
 ) -> Plan:  # fmt: skip
     """Tile sizes, and whether 16 bytes can move at a time: every array, and every chunk of a trajectory but for where that begins itself,
     then starts on 16 bytes.
@@ -224,13 +231,14 @@ def plan(
         arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
         timed: bytes of shared memory for the times of a step of a trajectory, as `bytes_of_times` says.
         summed: bytes that threads which share a walk tell each other; None where a thread walks alone.
+        read_ahead: bytes of an element in what can be copied while the chunk before it is walked; 0 where the kernel does not.
     """
     device, aligned = None, True
     for array in arrays:
         if array is not None:
             aligned = aligned and address(array) % 16 == 0
             device = device_index(array) if device is None else device
-    return _plan(shape, itemsize, staged, shift, timed, machine_of(device), aligned, summed)
+    return _plan(shape, itemsize, staged, shift, timed, machine_of(device), aligned, summed, read_ahead)
 
 
 @cache
@@ -254,12 +262,18 @@ def bytes_of_times(dt_h: int, array: Array) -> int:
 
 @lru_cache(maxsize=256)
 def _plan(
-    shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, machine: Machine, aligned: bool, summed: int | None
-) -> Plan:
+    shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, machine: Machine, aligned: bool, summed: int | None,
+    read_ahead: int = 0,
+) -> Plan:  # fmt: skip
     """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
     told = THREADS * (summed or 0)
-    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, machine, told)
+    facts = (batch, horizon + shift, joints, itemsize)
+    tile_batch, tile_joints, steps, row = tile_sizes(*facts, staged, timed, machine, told)
+    ahead = read_ahead > 0 and _waits(horizon, steps, batch * joints * staged, machine)
+    if ahead:
+        staged += read_ahead
+        tile_batch, tile_joints, steps, row = tile_sizes(*facts, staged, timed, machine, told)
     unit, together = 16 // itemsize, _aligned(joints, itemsize)
     chunks = (shift * joints, 0 if steps >= horizon + shift else steps * joints) if tile_joints == joints else (joints,)
     vector = (unit if together == unit else -together) if aligned and all(run % together == 0 for run in chunks) else 0
@@ -268,7 +282,7 @@ def _plan(
     part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)
     if not part or shared + told > machine.most:
         part = told = 0
-    return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part, machine.most)
+    return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part, machine.most, ahead)
 
 
 def options(array: Array, elements: int, **names: int) -> Options:

@@ -190,7 +190,7 @@ def loops(ptx: str, kernel: str) -> list[list[str]]:
 @pytest.mark.parametrize("storage", ["float", "bfloat16_t"])
 def test_instructions_of_the_chain(storage):
     """What kernels/README.md counts: of the walk over four steps, and no division but one for each step of a trajectory's times."""
-    options = (("STORAGE", storage), ("INDEX", "int"), ("ORDER", "2"), ("EXACT", "0"), ("SOURCES", "0"), ("OUTPUTS", "1"))
+    options = (("STORAGE", storage), ("INDEX", "int"), ("ORDER", "2"), ("EXACT", "0"), ("SOURCES", "0"), ("AHEAD", "0"), ("OUTPUTS", "1"))
     found = loops(ptx_and_report("chain.cu", options)[0], "chain_forward")
     walks = [x for x in found if sum("st.shared" in line for line in x) == 16]
     assert len(walks) == 2  # with times of each step, and without

@@ -382,3 +382,63 @@ def test_planted_faults_are_seen(rng, monkeypatch, change, text):
             run_chain(Interpreter(), rng, "float32", 2, False, True, (2, 12, 4), "both")
     finally:
         ptx.program.cache_clear()
+
+
+AHEAD = (
+    ("STORAGE", "float"), ("INDEX", "int"), ("ORDER", "2"), ("EXACT", "0"), ("SOURCES", "0"),
+    ("AHEAD", "1"), ("OUTPUTS", "1"),
+)  # fmt: skip
+
+
+def test_a_chunk_is_on_its_way_while_the_one_before_it_is_walked_and_written():
+    """It is awaited then, and before the barrier after which the other threads read it: warps apart from one another are not interpreted."""
+    lines, _ = ptx.program("chain.cu", AHEAD, "chain_forward")
+    begun = max(n for n, line in enumerate(lines) if "cp.async.ca" in line)
+    first, awaited = (n for n, line in enumerate(lines) if "cp.async.wait_all" in line)
+    assert first < begun < awaited
+    meanwhile, after = lines[begun:awaited], lines[awaited:]
+    assert sum("st.shared.f32" in line for line in meanwhile) >= 16
+    assert any("st.global" in line for line in meanwhile)
+    assert sum("bar.sync" in line for line in meanwhile) == 1
+    assert sum("bar.sync" in line for line in after) == 1
+    assert not any("shared" in line for line in after)
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_a_chunk_read_ahead_is_awaited(monkeypatch, awaited):
+    inner = ptx.compiled
+
+    def without_the_second_wait(*args: Any) -> str:
+        forward, name, others = inner(*args).partition(".entry chain_forward(")
+        first, wait, rest = others.partition("cp.async.wait_all;")
+        return forward + name + first + wait + (rest if awaited else rest.replace("cp.async.wait_all;", "", 1))
+
+    monkeypatch.setattr(ptx, "compiled", without_the_second_wait)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, tiles._SHARED + 2048, tiles._SHARED))
+    ptx.program.cache_clear()
+    call = calls("acceleration", 75, 2)[0]
+    assert dict(call.options)["AHEAD"] == "1"
+    try:
+        if awaited:
+            ptx.execute(call)
+        else:
+            with pytest.raises(AssertionError, match=r"was not written|not awaited"):
+                ptx.execute(call)
+    finally:
+        ptx.program.cache_clear()
+
+
+def test_copies_under_way_cost_the_busiest_thread_next_to_nothing(monkeypatch):
+    """Of a block of a long horizon, whose waits but the first they save: kernels/README.md."""
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100)
+    found = []
+    for waits in (tiles._waits, lambda *facts: False):
+        monkeypatch.setattr(tiles, "_waits", waits)
+        tiles._plan.cache_clear()
+        call = replace(calls("acceleration", 500, 800)[0], grid=(1, 1))
+        blocks: list[int] = []
+        ptx.execute(call, blocks)
+        found.append((dict(call.options)["AHEAD"], -(-500 // call.args[-4]), call.shared, max(blocks)))
+    tiles._plan.cache_clear()
+    assert [x[:3] for x in found] == [("1", 3, 53920), ("0", 3, 53888)]
+    assert found[0][3] <= 1.005 * found[1][3]

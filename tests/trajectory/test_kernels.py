@@ -578,7 +578,7 @@ def test_smoothness_with_time_last(executor, rng, timed):
 
 
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
-@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows", "shared walks"])
+@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows", "shared walks", "read ahead"])
 def test_no_barrier_is_missing(rng, in_tiles, case):
     """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads.
     And where threads share a walk, which must not overwrite what others begin with."""
@@ -592,6 +592,8 @@ def test_no_barrier_is_missing(rng, in_tiles, case):
         return
     if case == "chain":
         run_chain(executor, rng, "float32", 3, True, True, (20, 45, 7), "both")
+    elif case == "read ahead":
+        run_chain(executor, rng, "float32", 2, False, False, (20, 45, 7), "number")
     elif case == "central":
         run_central(executor, rng, "float32", "int", (20, 44, 7), True, False)
     elif case == "bspline":
@@ -752,6 +754,77 @@ def test_long_horizons_are_whole_where_walks_take_longer_than_memory():
     assert found == {
         (512, 500): (512, 1, 33), (512, 1000): (512, 1, 65), (640, 1000): (640, 1, 65), (704, 1000): (352, 4, 0),
         (256, 2000): (256, 1, 129), (512, 2000): (512, 5, 0),
+    }  # fmt: skip
+
+
+AHEAD_CASES = [  # storage, joints, time last, order, exact
+    ("float32", 7, False, 1, False), ("float32", 7, False, 2, True), ("float32", 8, False, 3, False), ("float32", 5, True, 2, False),
+    ("float64", 7, False, 3, True), ("float64", 3, True, 2, False),
+]  # fmt: skip
+
+
+def chunked_call(executor, u, start, dt, order, exact, group, ahead: bool, whole: bool = False) -> tuple[Any, list[Any]]:
+    """The launch of a forward pass and what it fills; ``whole``: in one chunk, that one thread a series walks."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(tiles, "_plan", tiles._plan.__wrapped__)  # nothing is kept
+        if not ahead:
+            changed.setattr(tiles, "_waits", lambda *facts: False)
+        if whole:
+            changed.setattr(tiles, "machine_of", lambda device: tiles.H100)
+        out = [executor.put(poisoned(u.shape, u.dtype)) for _ in range(4)]
+        call = chain_device.forward_call(executor.xp, executor.put(u), [executor.put(x) for x in start], dt, order, exact, None, out, group)
+    return replace(call, args=(*call.args[:-1], 0)) if whole else call, out
+
+
+@pytest.mark.parametrize(("storage", "joints", "time_last", "order", "exact"), AHEAD_CASES)
+@pytest.mark.parametrize("chunks", [1, 2, 3, 9])
+def test_chunks_read_ahead_give_the_bits_of_those_waited_for(executor, rng, storage, joints, time_last, order, exact, chunks):
+    """And of one chunk. The last one is short, or as long as the others; of a single one nothing is read ahead."""
+    dtype, batch = storage_type(storage), 6
+    for short in (True, False) if chunks > 1 else (False,):
+        shape = (batch * joints, 4000, 1) if time_last else (batch, 4000, joints)
+        facts = (dtype.itemsize, 4 * dtype.itemsize, 0, 0, tiles.machine_of(None), True, 12, dtype.itemsize)
+        steps = tiles._plan(shape, *facts).sizes[2]
+        shape = (shape[0], steps * chunks - (3 if short else 0), shape[2])
+        u, start = draw(rng, shape, dtype), [draw(rng, (shape[0], shape[2]), dtype) for _ in range(3)]
+        dt, group = executor.put(np.float64([[0.3]])), joints if time_last else 1
+        found = []
+        for ahead, whole in ((True, False), (False, False), (False, True)):
+            call, out = chunked_call(executor, u, start, dt, order, exact, group, ahead, whole)
+            assert dict(call.options)["AHEAD"] == str(int(ahead and chunks > 1))
+            if ahead or whole:
+                assert -(-shape[1] // call.args[-4]) == (1 if whole else chunks)
+            executor.run(call)
+            found.append([executor.host(x) for x in out])
+        np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+        rows = [from_series(x[:, None], (batch, 1, joints))[:, 0] if time_last else x for x in start]
+        expected = chain.forward(from_series(u, (batch, 0, joints)) if time_last else u, rows, np.full((1, 1), 0.3), order, exact)
+        for made, right in zip(found[0], expected, strict=True):
+            values = from_series(made, (batch, 0, joints)) if time_last else made
+            assert np.abs(values - right).max() <= 100 * TOLERANCE[storage] * np.abs(right).max()
+
+
+def test_a_fifth_area_is_only_for_several_chunks_that_walks_take_longer_for_than_memory():
+    """Blocks of as many trajectories as before, all of which a multiprocessor still holds; else the plan of four areas, to the byte."""
+    found = {}
+    batches, horizons = (1, 64, 128, 400, 640, 1024, 4096, 16384), (32, 128, 1000, 2000, 4000)
+    for batch, horizon, joints, size in product(batches, horizons, (1, 6, 7, 8), (4, 8)):
+        facts = ((batch, horizon, joints), size, 4 * size, 0, 0, tiles.H100, True, 12)
+        four, plan = tiles._plan(*facts), tiles._plan(*facts, size)
+        chunks, before = (-(-horizon // p.sizes[2]) for p in (plan, four))
+        if not plan.ahead:
+            assert plan == four
+            continue
+        assert before > 1
+        assert plan.part == 0
+        assert (plan.sizes[0], plan.grid) == (four.sizes[0], four.grid)
+        assert -(-math.prod(plan.grid) // 132) * (plan.shared + 1024) <= tiles.H100.shared
+        assert 20 * batch * joints * size / 4 / 4.3e3 < 28 * 1.1  # ns a step in memory, and of a walk with the waits
+        if size == 4 and joints == 7:
+            found[batch, horizon] = (before, chunks)
+    assert found == {
+        (1, 4000): (2, 3), (64, 4000): (2, 3), (128, 4000): (2, 3), (400, 2000): (5, 6), (400, 4000): (9, 11),
+        (640, 2000): (7, 8), (640, 4000): (13, 16),
     }  # fmt: skip
 
 
