@@ -391,7 +391,7 @@ AHEAD = (
 
 
 def test_a_chunk_is_on_its_way_while_the_one_before_it_is_walked_and_written():
-    """It is awaited then, and before the barrier after which the other threads read it: warps apart from one another are not interpreted."""
+    """It is awaited then, and before the barrier after which other threads read it: warps apart from one another are not interpreted."""
     lines, _ = ptx.program("chain.cu", AHEAD, "chain_forward")
     begun = max(n for n, line in enumerate(lines) if "cp.async.ca" in line)
     first, awaited = (n for n, line in enumerate(lines) if "cp.async.wait_all" in line)
