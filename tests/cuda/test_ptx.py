@@ -204,6 +204,8 @@ def test_a_guarded_barrier_holds_back_those_that_come_to_it():
 def test_instructions_of_an_element(rng, monkeypatch, storage, shape, timed, most):
     """Of acceleration control over a large batch, in all, divisions and reciprocals: what kernels/README.md says."""
     monkeypatch.setattr(tiles, "_RESIDENT", 1)  # as many trajectories in a block as it takes
+    monkeypatch.setattr(tiles, "_waits", lambda *facts: False)  # it is bound by memory
+    tiles._plan.cache_clear()
     monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, 64 * 1024, 52 * 1024))
     runner, u = Interpreter(), rng.standard_normal(shape).astype(storage_type(storage))
     dt = rng.uniform(0.5, 1, shape[:2]) if timed else 0.1
