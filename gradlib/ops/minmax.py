@@ -18,10 +18,11 @@ from gradlib.backend.lines import first_extremes, has_short_lines, reduced
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
+from gradlib.ops.create import ones_like
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.reduce import axes, kept, spread, sum
+from gradlib.ops.reduce import axes, kept, spread, sum, tangent
 from gradlib.ops.select import maximum, minimum, where_op
-from gradlib.ops.take_along import put_along
+from gradlib.ops.take_along import put_along, take_along
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -121,6 +122,11 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     return where_op(mask | spread(out != out, input.shape, dim, keepdim), spread(share, input.shape, dim, keepdim), 0)
 
 
+def _shared_tangent(t_input: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    share = _shared(ones_like(out), input, out, dim, keepdim)
+    return tangent(where_op(share == 0, 0.0, t_input), share, dim, keepdim)  # NaN of what was not chosen counts for nothing
+
+
 def _shared_of_few(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, keepdim: bool) -> Any:
     """The same of few of NumPy's float32 or float64, of which none is NaN."""
     if not keepdim:
@@ -131,7 +137,7 @@ def _shared_of_few(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, 
     return np.where(mask, g / number, zero_d(0.0, g.dtype))
 
 
-@op("other", kernels={"out": _on_device("max", placed=False), "input": _shares_on_device}, input=_shared)
+@op("other", kernels={"out": _on_device("max", placed=False), "input": _shares_on_device}, input=_shared, jvp=_shared_tangent)
 def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -149,7 +155,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     return row_major(_extreme(xp, "max", input, axes(input.ndim, dim), keepdim))
 
 
-@op("other", kernels={"out": _on_device("min", placed=False), "input": _shares_on_device}, input=_shared)
+@op("other", kernels={"out": _on_device("min", placed=False), "input": _shares_on_device}, input=_shared, jvp=_shared_tangent)
 def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -178,6 +184,15 @@ def picked(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int
     return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape)
 
 
+def picked_tangent(t_input: Any, indices: Any, dim: int, keepdim: bool) -> Any:
+    """The tangent of the element that was chosen; its place has none."""
+    if not t_input.ndim:
+        return t_input, None
+    dim = wrap_dim(dim, t_input.ndim)
+    made = take_along(t_input, indices.reshape(kept(t_input.shape, dim)), dim)
+    return (made if keepdim else made.squeeze(dim)), None
+
+
 def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> Any:
     """The extreme elements along ``dim`` with their indices."""
     if not input.size or input.dtype.kind == "c":
@@ -195,7 +210,7 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
 
 
 @op(
-    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked, jvp=picked_tangent,
     kernels={"out": _on_device("max", placed=True), "input": picked_on_device},
 )  # fmt: skip
 def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
@@ -204,7 +219,7 @@ def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 @op(
-    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked, jvp=picked_tangent,
     kernels={"out": _on_device("min", placed=True), "input": picked_on_device},
 )  # fmt: skip
 def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
@@ -227,8 +242,14 @@ def share_of_all(g: Any, input: Any, out: Any, lead: int) -> Any:
     return where_op(mask, (g / sum(mask, tuple(range(lead, input.ndim)))).reshape((*g.shape, *behind)), 0)
 
 
+def tangent_of_all(t_input: Any, input: Any, out: Any, lead: int) -> Any:
+    """The tangent of what shares its gradient by `share_of_all`."""
+    share = share_of_all(ones_like(out), input, out, lead)
+    return tangent(where_op(share == 0, 0.0, t_input), share, tuple(range(lead, input.ndim)) if lead else None)
+
+
 @op(
-    "other", method=False, label="max", input=share_of_all,
+    "other", method=False, label="max", input=share_of_all, jvp=tangent_of_all,
     kernels={"out": _all_on_device("max"), "input": shares_of_all_on_device},
 )  # fmt: skip
 def max_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
@@ -237,7 +258,7 @@ def max_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
 
 
 @op(
-    "other", method=False, label="min", input=share_of_all,
+    "other", method=False, label="min", input=share_of_all, jvp=tangent_of_all,
     kernels={"out": _all_on_device("min"), "input": shares_of_all_on_device},
 )  # fmt: skip
 def min_all(xp: Namespace, input: Any, lead: int = 0) -> Any:

@@ -22,6 +22,7 @@ from gradlib.backend.reducing import extreme, folded, nonzero
 from gradlib.backend.rows import by_rows
 from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import composite, op
+from gradlib.ops.create import ones_like
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
 from gradlib.ops.select import where_op
@@ -50,6 +51,12 @@ def axes(ndim: int, dim: Any) -> Any:
 
 _wrapped = functools.lru_cache(1024)(wrap_dims)
 _INTEGERS = {int}  # of the types of dimensions: True is equal to 1, and refused
+
+
+def tangent(t: Any, slope: Any, dim: Any, keepdim: bool = False) -> Any:
+    """The tangent of a reduction to real numbers: the sum of its products with ``slope``, the gradient of the input for one of ones."""
+    made = t * (slope.conj() if slope.dtype.kind == "c" else slope)
+    return sum(made.real if made.dtype.kind == "c" else made, dim, keepdim)
 
 
 def count(shape: tuple[int, ...], dim: Any) -> int:
@@ -340,6 +347,12 @@ def _product_rule(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     return g * movedim(others(movedim(input, dim, -1)), -1, dim) if input.shape[dim] > 1 else g
 
 
+def _product_tangent(t_input: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    if out.dtype.kind != "c" and t_input.dtype.kind == "c":
+        t_input = t_input.real
+    return sum(t_input * _product_rule(ones_like(out), input, out, dim, keepdim), dim, keepdim)
+
+
 def _side_by_side(input: Any) -> Any:
     """Numbers of the same product, but for rounding, in one row: NumPy multiplies rows by each other several elements at once."""
     line = input.reshape(-1)
@@ -376,6 +389,7 @@ def _product_slope_on_device(g: Any, input: Any, out: Any, dim: Any, keepdim: bo
 
 @op(
     "other", keyword_only=("dtype",), input=_product_rule,
+    jvp=_product_tangent,
     kernels={"out": _folded_on_device("prod"), "input": _product_slope_on_device},
 )  # fmt: skip
 def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:

@@ -81,6 +81,7 @@ def _on_device(name: str) -> Any:
 
 @op(
     "other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim),
+    jvp=lambda t_input, out, dim: _softmax_rule(t_input, out, dim),  # the Jacobian is symmetric
     kernels={"out": _on_device("softmax"), "input": lambda g, out, dim: slope("softmax", g, out.shape, dim, out)},
 )  # fmt: skip
 def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
@@ -127,6 +128,7 @@ def _log_softmax_slope(g: Any, out: Any, dim: int) -> Any:
 
 @op(
     "other", complex="explicit", input=_log_softmax_rule,
+    jvp=lambda t_input, out, dim: t_input - sum_of_products(t_input, exp(out), dim),
     kernels={"out": _on_device("log_softmax"), "input": lambda g, out, dim: slope("log_softmax", g, out.shape, dim, out)},
 )  # fmt: skip
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
@@ -153,6 +155,7 @@ def _log_softmax(xp: Namespace, x: Any, dim: int) -> Any:
 
 @op(
     "other", promote="float", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim),
+    jvp=lambda t_input, input, out, dim, keepdim: sum(t_input * exp(input - spread(out, input.shape, dim, keepdim)), dim, keepdim),
     kernels={
         "out": lambda input, dim, keepdim: exponentials("logsumexp", input, axes(input.ndim, dim), keepdim),
         "input": lambda g, input, out, dim, keepdim: slope("logsumexp", g, input.shape, axes(input.ndim, dim), input, out),

@@ -21,7 +21,7 @@ from gradlib.backend.sorting import sorted_lines
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.minmax import picked, picked_on_device, share_of_all, shares_of_all_on_device
+from gradlib.ops.minmax import picked, picked_on_device, picked_tangent, share_of_all, shares_of_all_on_device, tangent_of_all
 from gradlib.ops.take_along import put_along
 
 __all__ = ["argsort", "bucketize", "isin", "kthvalue", "median", "searchsorted", "sort", "topk", "unique"]
@@ -225,7 +225,7 @@ def _kth_on_device(input: Any, k: int, dim: int, keepdim: bool) -> Any:
 
 
 @op(
-    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked, jvp=picked_tangent,
     kernels={"out": _kth_on_device, "input": picked_on_device},
 )  # fmt: skip
 def kthvalue_op(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
@@ -264,7 +264,7 @@ def _median_on_device(input: Any, dim: int, keepdim: bool) -> Any:
 
 
 @op(
-    "other", outputs=("values", "indices"), differentiable=(0,), input=picked,
+    "other", outputs=("values", "indices"), differentiable=(0,), input=picked, jvp=picked_tangent,
     kernels={"out": _median_on_device, "input": picked_on_device},
 )  # fmt: skip
 def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
@@ -309,7 +309,7 @@ def _median_all_on_device(input: Any, lead: int) -> Any:
 
 
 @op(
-    "other", method=False, label="median", input=share_of_all,
+    "other", method=False, label="median", input=share_of_all, jvp=tangent_of_all,
     kernels={"out": _median_all_on_device, "input": shares_of_all_on_device},
 )  # fmt: skip
 def median_all(xp: Namespace, input: Any, lead: int = 0) -> Any:

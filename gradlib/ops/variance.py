@@ -13,7 +13,8 @@ from gradlib.backend.copying import row_major
 from gradlib.backend.sums import row_sums
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
-from gradlib.ops.reduce import axes, count, kept, mean, total, total_of_squares
+from gradlib.ops.create import ones_like
+from gradlib.ops.reduce import axes, count, kept, mean, tangent, total, total_of_squares
 from gradlib.ops.select import where_op
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
@@ -96,7 +97,12 @@ def _slope_on_device(g: Any, input: Any, dim: Any, correction: float, keepdim: b
     return moments.variance_slope(g, input, None, dim if dim is None or type(dim) is int else axes(input.ndim, dim), correction)
 
 
-@op("other", complex="explicit", input=_variance_rule, kernels={"out": _on_device(root=False), "input": _slope_on_device})
+@op(
+    "other", complex="explicit", input=_variance_rule, kernels={"out": _on_device(root=False), "input": _slope_on_device},
+    jvp=lambda t_input, input, out, dim, correction, keepdim: tangent(
+        t_input, _variance_rule(ones_like(out), input, dim, correction, keepdim), dim, keepdim
+    ),
+)  # fmt: skip
 def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``var`` with all its arguments in place."""
     return _variance(xp, input, dim, correction, keepdim).astype(dtypes.to_real(input.dtype), copy=False)
@@ -114,7 +120,12 @@ def _deviation_slope_on_device(g: Any, input: Any, out: Any, dim: Any, correctio
     return moments.variance_slope(g, input, out, dim if dim is None or type(dim) is int else axes(input.ndim, dim), correction)
 
 
-@op("other", complex="explicit", input=_deviation_rule, kernels={"out": _on_device(root=True), "input": _deviation_slope_on_device})
+@op(
+    "other", complex="explicit", input=_deviation_rule, kernels={"out": _on_device(root=True), "input": _deviation_slope_on_device},
+    jvp=lambda t_input, input, out, dim, correction, keepdim: tangent(
+        t_input, _deviation_rule(ones_like(out), input, out, dim, correction, keepdim), dim, keepdim
+    ),
+)  # fmt: skip
 def std_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``std`` with all its arguments in place."""
     return xp.sqrt(_variance(xp, input, dim, correction, keepdim)).astype(dtypes.to_real(input.dtype), copy=False)

@@ -406,7 +406,8 @@ FORWARD: dict[str, tuple[int, Callable[..., Any]]] = {
     "cat": (20, lambda x, a, **_: gradlib.cat([x, a])), "stack": (20, lambda x, y, **_: gradlib.stack([x, y])),
     "where": (20, lambda x, m, **_: gradlib.where(m, x, 0.0)),
     "linear": (32, lambda x, y, r, **_: F.linear(x, y, r)), "gather": (20, lambda x, p, **_: x.gather(0, p)),
-    "unbind": (20, lambda x, **_: x.unbind()),
+    "unbind": (20, lambda x, **_: x.unbind()), "softmax": (24, lambda x, **_: x.softmax(1)),
+    "log_softmax": (24, lambda x, **_: x.log_softmax(1)), "logsumexp": (32, lambda x, **_: x.logsumexp(1)),
 }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ PRODUCTS = {
     "inner-of vector", "inner-vector", "left_transposed", "linear", "linear-batch", "linear-one-output", "linear-vector", "linear_unbiased",
     "linear_unbiased-vector", "matmul", "matmul-batch-matrix", "matmul-batch-vector", "matmul-broadcast", "matmul-matrix-batch",
     "matmul-matrix-vector", "matmul-vector-batch", "matrix_power", "matrix_power--2", "mm", "multi_dot", "mv", "svd-cubed",
-    "tensordot", "tensordot-lists",
+    "tensordot", "tensordot-lists", "lstsq-batches",
 }  # fmt: skip
 
 

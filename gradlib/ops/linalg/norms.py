@@ -15,12 +15,13 @@ from gradlib.backend.line_slopes import slope
 from gradlib.backend.reducing import extreme, folded
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.create import ones_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import sgn
 from gradlib.ops.linalg.decompositions import singular_values
 from gradlib.ops.linalg.matrices import matrices
 from gradlib.ops.minmax import amax, amin
-from gradlib.ops.reduce import axes, back, count, kept, spread, sum, total, total_of_squares
+from gradlib.ops.reduce import axes, back, count, kept, spread, sum, tangent, total, total_of_squares
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim
 
@@ -85,6 +86,9 @@ _MOST = 1e6
 
 @op(
     "other", keyword_only=("dtype",), complex="explicit", method=False, input=norm_slope,
+    jvp=lambda t_input, input, out, ord, dim, keepdim: tangent(
+        t_input, norm_slope(ones_like(out), input, out, ord, dim, keepdim), dim, keepdim
+    ),
     kernels={"out": _on_device, "input": _slope_on_device},
 )  # fmt: skip
 def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
