@@ -106,8 +106,10 @@ def sets_of_options() -> list[tuple[str, Options]]:
     """
     chosen = []
     for source in SOURCES:
-        for number, others in enumerate(sorted({options[1:] for options in VARIANTS[source]})):
-            left_out = STORAGE[2 + number.bit_count() % 2] if len(others) > 1 else None
+        of_halves = sorted({options[1:] for options in VARIANTS[source] if options[0][1] == STORAGE[2]})
+        for others in sorted({options[1:] for options in VARIANTS[source]}):
+            alike = len(others) > 1 and others in of_halves
+            left_out = STORAGE[2 + of_halves.index(others).bit_count() % 2] if alike else None
             chosen += [(source, options) for options in VARIANTS[source] if options[1:] == others and options[0][1] != left_out]
     return chosen
 
