@@ -3105,7 +3105,7 @@ def relu_(input: Tensor) -> Tensor:
     """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The remainder of floor division, with the sign of other.
+    """The remainder of floor division, with the sign of other; a zero has that of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.

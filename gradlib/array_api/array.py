@@ -13,7 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.core.proxy import Proxy, results_as
 from gradlib.core.tensor import Tensor, publish
 from gradlib.numpy.subscripts import forward_slices
-from gradlib.ops.arithmetic import div, floor_divide
+from gradlib.ops.arithmetic import div, floor_divide, modulo
 from gradlib.ops.convert import to
 from gradlib.ops.create import full
 from gradlib.ops.finite import isinf
@@ -28,7 +28,7 @@ KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
 _NUMBERS = (bool, int, float, complex)
 _UNARY = ("__abs__", "__invert__", "__neg__", "__pos__")
 _BINARY = (
-    "add", "and", "eq", "ge", "gt", "le", "lshift", "lt", "matmul", "mod", "mul", "ne", "or", "pow", "rshift", "sub",
+    "add", "and", "eq", "ge", "gt", "le", "lshift", "lt", "matmul", "mul", "ne", "or", "pow", "rshift", "sub",
     "truediv", "xor",
 )  # fmt: skip
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -91,6 +91,16 @@ class Array(Proxy):
 
     def __ifloordiv__(self, other: Any, /) -> Any:
         self[...] = self // other
+        return self
+
+    def __mod__(self, other: Any, /) -> Any:
+        return as_standard(modulo(*promoted(self, other))) if _is_operand(other) else NotImplemented
+
+    def __rmod__(self, other: Any, /) -> Any:
+        return as_standard(modulo(*promoted(other, self))) if _is_operand(other) else NotImplemented
+
+    def __imod__(self, other: Any, /) -> Any:
+        self[...] = self % other
         return self
 
     def __iter__(self) -> Any:

@@ -120,7 +120,7 @@ multiply = _binary(arithmetic.mul, "multiply")
 nextafter = _binary(signs.nextafter, "nextafter")
 not_equal = _binary(compare.ne, "not_equal")
 pow = _binary(powers.pow, "pow")
-remainder = _binary(arithmetic.remainder, "remainder")
+remainder = _binary(arithmetic.modulo, "remainder")
 subtract = _binary(arithmetic.sub, "subtract")
 
 

@@ -23,7 +23,7 @@ def floor_divide(input: Any, other: Any) -> Array:
 
 
 def remainder(input: Any, other: Any) -> Array:
-    """The remainder of floor division, with the sign of other."""
+    """The remainder of floor division, with the sign of other; a zero has that of input."""
     return (cupy().remainder if _are_whole(input, other) else _small("remainder"))(input, other)
 
 

@@ -210,7 +210,7 @@ class Methods:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
 
     def __mod__(self, other: _Operand) -> Tensor:
-        """The remainder of floor division, with the sign of other."""
+        """The remainder of floor division, with the sign of other; a zero has that of input."""
 
     def __mul__(self, other: _Operand) -> Tensor:
         """Product of each pair of elements."""
@@ -1282,7 +1282,7 @@ class Methods:
         """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def remainder(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """The remainder of floor division, with the sign of other."""
+        """The remainder of floor division, with the sign of other; a zero has that of input."""
 
     def remainder_(self, other: _Operand) -> Tensor:
         """``remainder`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

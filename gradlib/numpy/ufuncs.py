@@ -263,7 +263,7 @@ def float_power(x: Any, y: Any) -> Tensor:
 
 def divmod_(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """(x // y, x % y)."""
-    return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
+    return arithmetic.floor_divide(x, y), arithmetic.modulo(x, y)
 
 
 def sign(x: Tensor) -> Tensor:
@@ -346,7 +346,7 @@ _ONE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _TWO: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
-    "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod, "divmod": divmod_,
+    "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.modulo, "fmod": arithmetic.fmod, "divmod": divmod_,
     "power": power, "float_power": float_power, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
     "logaddexp2": logaddexp2, "maximum": select.maximum, "minimum": select.minimum, "fmax": select.fmax, "fmin": select.fmin,
     "copysign": signs.copysign, "nextafter": signs.nextafter, "heaviside": heaviside, "ldexp": ldexp,

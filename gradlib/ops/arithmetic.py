@@ -341,7 +341,7 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
     other=lambda g, input, other: -(g * floor_divide(input, other)),
 )  # fmt: skip
 def remainder(xp: Any, input: Any, other: Any) -> Any:
-    """The remainder of floor division, with the sign of other.
+    """The remainder of floor division, with the sign of other; a zero has that of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.
@@ -352,6 +352,17 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
         tensor([1, 2])
     """
     return _divided(xp, "remainder", input, other)
+
+
+@op(
+    "elementwise", promote=takes("remainder", "if"), method=False,
+    input=lambda g: g,
+    other=lambda g, input, other: -(g * floor_divide(input, other)),
+)  # fmt: skip
+def modulo(xp: Any, input: Any, other: Any) -> Any:
+    """The remainder as NumPy and the array API standard have it: a zero too has the sign of other. Raises: as ``remainder``."""
+    rest = _divided(xp, "remainder", input, other)
+    return rest if rest.dtype.kind in "iu" else xp.where(rest == 0, xp.copysign(rest, other), rest)
 
 
 @op(

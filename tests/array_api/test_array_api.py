@@ -134,6 +134,21 @@ def test_division_of_infinities_and_reductions_over_no_axes() -> None:
     assert xp.take(y, xp.asarray([[-1, 0]]), axis=0).tolist() == [[[3, 4], [1, 2]]]
 
 
+def test_what_a_division_leaves_of_a_multiple_is_a_zero_of_the_divisors_sign(device: str) -> None:
+    """As the standard and NumPy have it; torch's has the dividend's."""
+    x, by = xp.asarray([2.0, -2.0, 2.0, -2.0], device=device), xp.asarray([1.0, 1.0, -1.0, -1.0], device=device)
+    beside = gradlib.tensor(by.tolist(), device=device)
+    signs = [False, False, True, True]
+    for made in (x % by, xp.remainder(x, by), np.remainder(x, beside), np.divmod(x, beside)[1]):
+        assert made.tolist() == [0.0] * 4
+        assert xp.signbit(made).tolist() == signs
+    assert xp.signbit(-2.0 % by).tolist() == signs
+    assert xp.signbit(x % -1.0).tolist() == [True] * 4
+    x %= by
+    assert xp.signbit(x).tolist() == signs
+    assert (xp.asarray([7, -7]) % 2).tolist() == [1, 1]
+
+
 def test_unique_elements_tell_where_they_are_first() -> None:
     values, first, inverse, counts = xp.unique_all(xp.asarray([[3, 1], [3, 2]]))
     assert [each.tolist() for each in (values, first, inverse, counts)] == [[1, 2, 3], [1, 3, 0], [[2, 0], [2, 1]], [1, 1, 2]]

@@ -58,6 +58,7 @@ CASES = [
     ),
     Case("remainder", lambda a, b: a % b, away((3, 4), (4,)), lambda a, b: a - b * np.floor(a / b), second=False),
     Case("remainder", lambda a: a % 0.75, spread((3, 4)), lambda a: a - 0.75 * np.floor(a / 0.75), label="number"),
+    Case("modulo", lambda a, b: np.remainder(a, b), away((3, 4), (4,)), lambda a, b: a - b * np.floor(a / b), second=False),
     Case("fmod", gradlib.fmod, away((3, 4), (4,)), lambda a, b: a - b * np.trunc(a / b), second=False),
     Case(
         "pow", lambda a, b: a**b, lambda rng: [rng.uniform(0.5, 2, (2, 1, 4)), rng.uniform(-2, 2, (3, 1))],

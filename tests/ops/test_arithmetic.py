@@ -159,6 +159,21 @@ whole_divisions = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_a_division_leaves_of_a_multiple_is_a_zero_of_the_dividends_sign(dtype: Any) -> None:
+    for repeated in (1, 300, 3000):  # few elements, more of them, several blocks
+        x, y = np.tile(dtype([6, -6, 0.0, -0.0, 5, -5, 4, -4]), repeated), np.tile(dtype([3, 3, 3, 3, 3, 3, -2, -2]), repeated)
+        left = np.tile(dtype([0.0, -0.0, 0.0, -0.0, 2, 1, 0.0, -0.0]), repeated)
+        floored = np.tile(dtype([2, -2, 0.0, -0.0, 1, -2, -2, 2]), repeated)
+        for made, wanted in (
+            (t(x) % t(y), left), (gradlib.fmod(t(x), t(y)), np.where(left == 1, -2, left)), (t(x) // t(y), floored),
+            (t(x) % 2, np.where(left > 0, 1, np.copysign(0, x))), (t(x) % -2, np.where(left > 0, -1, np.copysign(0, x))),
+            (6 % t(y), np.zeros_like(x)), (-6 % t(y), np.full_like(x, -0.0)), (t(x)[0] % t(y)[6], 0.0), (t(x)[1] % -2, -0.0),
+        ):  # fmt: skip
+            np.testing.assert_array_equal(host(made), np.asarray(wanted, dtype))
+            np.testing.assert_array_equal(np.signbit(host(made)), np.signbit(wanted))
+
+
 def test_masks_to_the_power_of_a_bool_are_masks() -> None:
     x = t([True, False])
     for power, want in ((True, [True, False]), (False, [True, True])):

@@ -54,26 +54,30 @@ def of_one(
 
 
 def of_two(
-    allowed: Callable[[Array, Any], bool] = lambda a, b: True, chars: str = _FLOATS, least: Callable[[], int] = lambda: LEAST
+    allowed: Callable[[Array, Any], bool] = lambda a, b: True,
+    chars: str = _FLOATS,
+    least: Callable[[], int] = lambda: LEAST,
+    library: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[[Array, Any, Array], None]], Callable[[Namespace, Any, Any], Any]]:
-    """The same for functions of two operands, of which the second may be a number; ``allowed`` says of which blocks the form is right."""
+    """The same for functions of two operands, of which the second may be a number; ``allowed`` says of which blocks the form is right,
+    and ``library`` is called for other blocks and few elements if it is not NumPy's function of the form's name."""
 
     def made(form: Callable[[Array, Any, Array], None]) -> Callable[[Namespace, Any, Any], Any]:
         name = form.__name__
-        library = getattr(np, name)
+        plain = library or getattr(np, name)
 
         def guarded(a: Array, b: Any, out: Array) -> None:
             if allowed(a, b):
                 form(a, b, out)
             else:
-                library(a, b, out)
+                plain(a, b, out)
 
         @functools.wraps(form)
         def on_host(input: Any, other: Any) -> Any:
             if type(input) is not np.ndarray or input.size < LEAST or input.size < least() or loops.is_vector(name, input.dtype.char):
-                return library(input, other)
+                return plain(input, other)
             are_fit = fit(input, other, chars) or (type(other) in (int, float) and fits(input, chars))
-            return blocks(guarded, input, other) if are_fit else library(input, other)
+            return blocks(guarded, input, other) if are_fit else plain(input, other)
 
         return _of_library(on_host, lambda xp, input, other: on_host(input, other) if xp is np else getattr(xp, name)(input, other))
 

@@ -1,4 +1,4 @@
-"""Division with a rest: fmod, remainder, floor_divide, with NumPy's bits."""
+"""Division with a rest: fmod, remainder, floor_divide, with NumPy's bits; but where no rest is left, it has the sign of the dividend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.vectorised.blocks import within
 from gradlib.backend.vectorised.forms import of_two
-from gradlib.backend.vectorised.parts import sign_like
+from gradlib.backend.vectorised.parts import CONSTANTS, sign_like
 
 _SEVERAL = 1 << 13  # elements: NumPy's own fmod takes the least time of these functions
 
@@ -75,9 +75,28 @@ def fmod(x: Array, y: Any, out: Array) -> None:
     sign_like(x, out)
 
 
-@of_two(_divides)
+def _sign_zeros(x: Array, out: Array) -> None:
+    """Give zeros, which are 0.0, the sign of x."""
+    zero = np.equal(out, 0)
+    if zero.any():
+        c = CONSTANTS[out.dtype.char]
+        signs = np.bitwise_and(x.view(c.bits), c.sign)
+        signs *= zero
+        bits = out.view(c.bits)
+        bits |= signs
+
+
+def _small_remainder(x: Any, y: Any, out: Array | None = None) -> Any:
+    """NumPy's, whose zeros have the sign of y, with those of x."""
+    rest = np.remainder(x, y, out)
+    if np.count_nonzero(rest) == rest.size:
+        return rest
+    return np.copysign(rest, x, np.asarray(rest), where=rest == 0, casting="same_kind")
+
+
+@of_two(_divides, library=_small_remainder)
 def remainder(x: Array, y: Any, out: Array) -> None:
-    """The remainder of floor division, with the sign of y."""
+    """The remainder of floor division, with the sign of y; a zero has that of x."""
     if x.dtype.char == "f":
         _rest(np.floor, x, y, out)
     else:
@@ -85,7 +104,7 @@ def remainder(x: Array, y: Any, out: Array) -> None:
         _wide_rest(x, wide, out)
         if not _has_signs(wide, out):
             np.add(out, wide, out, where=np.multiply(out, wide) < 0)
-    sign_like(y, out)
+    _sign_zeros(x, out)
 
 
 @of_two(_divides)
