@@ -3341,7 +3341,7 @@ def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool =
         right: behind equal elements instead of before them.
         side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
-    Raises: RuntimeError for shapes that do not fit and for right against side.
+    Raises: RuntimeError for shapes that do not fit and for right against side, NotImplementedError for complex numbers and masks in masks.
     Source: torch.searchsorted.
     Example:
         >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([2, 5]))

@@ -36,7 +36,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         pos_weight: how much a yes counts against a no; broadcasts with the input.
         size_average, reduce, reduction: as for ``mse_loss``.
     Returns: a loss of target's dtype, if that is floating.
-    Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
+    Raises: ValueError for different shapes, RuntimeError for weights that require a gradient, NotImplementedError for whole scores.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
     Example:
         >>> gradlib.nn.functional.binary_cross_entropy_with_logits(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 1.0]))

@@ -87,7 +87,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     if sorter is not None:
         x = x[value_of(sorter)]
     x, values = promoted(x, values)
-    return sorts.searchsorted(x, values, right=side == "right")
+    return sorts.searchsorted_op(x, values, side == "right", None)  # which takes masks and complex numbers too
 
 
 @implements(np.digitize, exact=True)

@@ -111,6 +111,8 @@ def _check_classes(input: Any, shape: tuple[int, ...], target: Any, given: tuple
     """Refuse what does not fit together as (N, C, ...) scores, (N, ...) classes and (C,) weights; ``shape``, ``given``: of the two."""
     if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
+    if input.dtype.kind in "bui":
+        raise NotImplementedError(f"a loss of classes takes scores that are floats, got {input.dtype}; convert them with .float()")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(f"expected target dtype to be int64 or uint8, but got {target.dtype}; convert it with .long()")
     dim = 0 if len(shape) == 1 else 1
@@ -121,6 +123,8 @@ def _check_classes(input: Any, shape: tuple[int, ...], target: Any, given: tuple
         raise RuntimeError(f"Expected target size {list(batch)}, got {list(given)}")
     if weight is not None:
         _check_weight(input, weight, dim)
+        if weight.dtype != input.dtype:
+            raise RuntimeError(f"expected weight of the input's dtype {input.dtype} but found {weight.dtype}")
 
 
 def _check_weight(input: Any, weight: Any, dim: int) -> None:
@@ -130,8 +134,6 @@ def _check_weight(input: Any, weight: Any, dim: int) -> None:
             f"weight tensor should be defined either for all {input.shape[dim]} classes or no classes but got weight tensor of shape: "
             f"{list(weight.shape)}"
         )
-    if weight.dtype != input.dtype:
-        raise RuntimeError(f"expected weight of the input's dtype {input.dtype} but found {weight.dtype}")
     if isinstance(weight, Tensor) and weight._node is not None:
         _no_gradient("nll_loss", "weight", weight)
 
@@ -396,11 +398,16 @@ def loss_of_shares(xp: Namespace, input: Any, target: Any, weight: Any, reductio
 _of_shares = named(loss_of_shares, "cross_entropy")
 
 
-def _are_plain_on_device(scores: Any, target: Any) -> bool:
-    """Whether these are Tensors on a device, of one dtype and not empty, and no transform is active: the loss of them is one operation."""
+def _are_plain_on_device(scores: Any, target: Any, weight: Any) -> bool:
+    """Whether these are Tensors on a device, of one dtype and not empty, and no transform is active: the loss of them is one operation.
+
+    A weight may be None.
+    """
     if type(scores) is not Tensor or type(target) is not Tensor or (global_state.active and thread_state.interpreters):
         return False
     a, b = scores._array, target._array
+    if weight is not None and weight.dtype != a.dtype:
+        return False
     return type(a) is type(b) is not np.ndarray and a.dtype is b.dtype and a.size > 0
 
 
@@ -412,7 +419,7 @@ def _of_probabilities(scores: Any, target: Any, weight: Any, dim: int, ignore_in
         raise RuntimeError("ignore_index is not supported for floating point target")
     if weight is not None:
         _check_weight(scores, weight, dim)
-    if _are_plain_on_device(scores, target):
+    if _are_plain_on_device(scores, target, weight):
         return _of_shares(scores, target, weight, reduction, smoothing)
     if smoothing:
         target = target * (1 - smoothing) + _part(smoothing, scores.shape[dim])
@@ -483,7 +490,7 @@ def binary_cross_entropy_with_logits(
         pos_weight: how much a yes counts against a no; broadcasts with the input.
         size_average, reduce, reduction: as for ``mse_loss``.
     Returns: a loss of target's dtype, if that is floating.
-    Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
+    Raises: ValueError for different shapes, RuntimeError for weights that require a gradient, NotImplementedError for whole scores.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
     Example:
         >>> gradlib.nn.functional.binary_cross_entropy_with_logits(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 1.0]))
@@ -496,6 +503,10 @@ def binary_cross_entropy_with_logits(
     for name, value in (("weight", weight), ("pos_weight", pos_weight)):
         if isinstance(value, Tensor) and value._node is not None:
             _no_gradient("binary_cross_entropy_with_logits", name, value)
+    if input.dtype.kind in "bui":
+        raise NotImplementedError(f"binary_cross_entropy_with_logits takes scores that are floats, got {input.dtype}; use .float()")
+    if pos_weight is not None and pos_weight.dtype.kind in "bui":
+        pos_weight = to(pos_weight, dtype=input.dtype)
     loss = binary_cross_entropy_with_logits_op(input, target, pos_weight)
     if weight is not None:
         loss = loss * weight

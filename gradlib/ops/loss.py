@@ -202,7 +202,7 @@ def mse_loss(
         if weight is None:
             return _mse(input, target, reduction == "mean")
         return _by_weight(_weighted_mse(input, target, weight, "squared"), weight, reduction)
-    return _weighted(square(_difference("mse_loss", input, target)), weight, input, reduction)
+    return _weighted(square(_difference("mse_loss", input, target, "f" if weight is None else "ifc")), weight, input, reduction)
 
 
 @composite(method=False)

@@ -458,7 +458,7 @@ def searchsorted(
         right: behind equal elements instead of before them.
         side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
-    Raises: RuntimeError for shapes that do not fit and for right against side.
+    Raises: RuntimeError for shapes that do not fit and for right against side, NotImplementedError for complex numbers and masks in masks.
     Source: torch.searchsorted.
     Example:
         >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([2, 5]))
@@ -468,7 +468,8 @@ def searchsorted(
         raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
-    shape, given = raw(sorted_sequence).shape, getattr(raw(input), "shape", ())
+    line, values = raw(sorted_sequence), raw(input)
+    shape, given = line.shape, getattr(values, "shape", ())
     if not shape or (len(shape) > 1 and (len(given) != len(shape) or given[:-1] != shape[:-1])):
         raise RuntimeError(
             "searchsorted: the sequence should have 1 dimension, or all dimensions but the last in common with the input, got "
@@ -476,6 +477,9 @@ def searchsorted(
         )
     if sorter is not None and tuple(sorter.shape) != shape:
         raise RuntimeError(f"searchsorted: sorter must have the sequence's shape {list(shape)}, got {list(sorter.shape)}")
+    kind, of = line.dtype.kind, values.dtype if hasattr(values, "dtype") else dtypes.scalar_dtype(values)
+    if kind == "c" or of.kind == "c" or kind == of.kind == "b":
+        raise NotImplementedError(f"searchsorted is not implemented for {of} in a sequence of {line.dtype}")
     found = searchsorted_op(sorted_sequence, input, right or side == "right", sorter)
     if not out_int32:
         return found

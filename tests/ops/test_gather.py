@@ -152,6 +152,9 @@ def test_values_of_another_dtype_are_refused() -> None:
         (lambda: gradlib.searchsorted(X[0], X, side="left", right=True), RuntimeError, "opposites"),
         (lambda: gradlib.searchsorted(X[0], X, sorter=PLACES), RuntimeError, "sorter must have"),
         (lambda: gradlib.bucketize(X, X), RuntimeError, "must be 1 dimension"),
+        (lambda: gradlib.searchsorted(X[0] * 1j, X), NotImplementedError, "float64 in a sequence of complex128"),
+        (lambda: gradlib.bucketize(1j, X[0]), NotImplementedError, "complex64 in a sequence of float64"),
+        (lambda: gradlib.searchsorted(X[0] > 2, X > 2), NotImplementedError, "bool in a sequence of bool"),
     ],
 )
 def test_what_is_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:

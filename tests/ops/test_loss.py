@@ -187,9 +187,13 @@ def test_classes_that_do_not_fit(function: Any) -> None:
         function(scores, t([0, 1]), gradlib.ones(3, dtype=gradlib.float64))
     with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
         function(scores, t([0, 1]), gradlib.ones(3, requires_grad=True))
-    for dtype in (gradlib.int64, gradlib.complex64) if function is F.cross_entropy else ():
+    for dtype in (gradlib.bool, gradlib.uint8, gradlib.int64):
+        for target in (t([0, 1]), t([0, -100])):
+            with pytest.raises(NotImplementedError, match="takes scores that are floats"):
+                function(scores.to(dtype), target)
+    if function is F.cross_entropy:
         with pytest.raises(NotImplementedError, match="log_softmax is not implemented for"):
-            function(scores.to(dtype), t([0, 1]))
+            function(scores.to(gradlib.complex64), t([0, 1]))
     assert function(scores, t([0, 1], gradlib.uint8)).item() == pytest.approx(0 if function is F.nll_loss else math.log(3))
 
 
@@ -202,6 +206,17 @@ def test_probabilities_that_do_not_fit() -> None:
     for smoothing in (-0.1, 1.1):
         with pytest.raises(RuntimeError, match=r"between 0\.0 and 1\.0"):
             F.cross_entropy(scores, t([0, 1]), label_smoothing=smoothing)
+
+
+def test_the_weights_of_classes_and_probabilities_meet_in_one_dtype() -> None:
+    scores, target = t([[1.0, 2.0], [0.5, 0.25]], requires_grad=True), t([[0.25, 0.75], [1.0, 0.0]])
+    wanted = F.cross_entropy(scores, target, t([2.0, 3.0]))
+    slope = gradlib.autograd.grad(wanted, scores)[0].tolist()
+    for dtype, result in ((gradlib.int64, gradlib.float32), (gradlib.float64, gradlib.float64)):
+        made = F.cross_entropy(scores, target, t([2.0, 3.0], dtype))
+        assert made.dtype == result
+        assert made.item() == pytest.approx(wanted.item())
+        np.testing.assert_allclose(host(gradlib.autograd.grad(made, scores)[0]), slope, rtol=1e-6)
 
 
 def test_one_sample() -> None:
@@ -255,8 +270,29 @@ def test_answers_that_do_not_fit() -> None:
     for name in ("weight", "pos_weight"):
         with pytest.raises(RuntimeError, match=f"argument '{name}'"):
             F.binary_cross_entropy_with_logits(x, x, **{name: gradlib.ones(3, requires_grad=True)})
-    with pytest.raises(NotImplementedError, match="int64"):
-        F.binary_cross_entropy_with_logits(t([1]), t([1]))
+    for whole in (t([1]), t([True]), t([1], gradlib.uint8)):
+        for target in (t([1]), t([0.5])):
+            with pytest.raises(NotImplementedError, match="takes scores that are floats"):
+                F.binary_cross_entropy_with_logits(whole, target, pos_weight=t([2]))
+
+
+def test_whole_weights_of_a_yes_count_as_floats() -> None:
+    """Without that ``1 - pos_weight`` of unsigned integers wraps around."""
+    x, target = t([0.5, -1.0, 2.0], requires_grad=True), t([1.0, 0.25, 0.5], requires_grad=True)
+    weights = t([3.0, 1.0, 0.0])
+    wanted = F.binary_cross_entropy_with_logits(x, target, pos_weight=weights)
+    slopes = [g.tolist() for g in gradlib.autograd.grad(wanted, (x, target))]
+    for dtype in (gradlib.uint8, gradlib.int64):
+        made = F.binary_cross_entropy_with_logits(x, target, pos_weight=weights.to(dtype))
+        assert made.item() == wanted.item()
+        assert [g.tolist() for g in gradlib.autograd.grad(made, (x, target))] == slopes
+
+
+def test_weighted_squares_are_of_numbers_of_every_kind_but_masks() -> None:
+    assert F.mse_loss(t([1, 5]), t([2, 2]), weight=t([1.0, 3.0])).item() == 7
+    assert F.mse_loss(t([3j]), t([1.0]), weight=t([2.0])).item() == (3j - 1) ** 2
+    with pytest.raises(RuntimeError, match="bool"):
+        F.mse_loss(t([True]), t([2.0]), weight=t([2.0]))
 
 
 @pytest.mark.nonfinite
