@@ -34,6 +34,13 @@ def _power_of_integers(xp: Any, input: Any, exponent: Any) -> Any:
     return xp.where(negative & (input != 1) & (input != -1), 0, size) if exponent.dtype.kind == "i" else size
 
 
+def _of_zeros(power: Any, input: Any, exponent: Any) -> Any:
+    """NumPy's complex power, but 0 to the power of a number with a negative real part is infinite, as in C."""
+    if np.count_nonzero(input) == (input.size if is_array(input) else 1):
+        return power
+    return np.where(np.equal(input, 0) & (np.real(exponent) < 0), power.dtype.type(complex(math.inf, math.nan)), power)
+
+
 def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
     """exponent * input ** (exponent - 1), and 0 for the exponent 0 whatever the base."""
     if hasattr(exponent, "dtype") and not isinstance(exponent, np.generic):
@@ -142,7 +149,10 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
         return _power_of_integers(xp, input, exponent)
     if isinstance(exponent, (int, float)) and exponent == 3:
         return input * input * input
-    return input**exponent  # the operator knows the short ways for 2, 1/2 and -1, the function does not
+    power = input**exponent  # the operator knows the short ways for 2, 1/2 and -1, the function does not
+    if xp is not np or power.dtype.kind != "c" or (not is_array(exponent) and exponent.real >= 0):
+        return power
+    return _of_zeros(power, input, exponent)
 
 
 def _rpow_on_device(input: Any, other: Any) -> Any:

@@ -174,6 +174,18 @@ def test_what_a_division_leaves_of_a_multiple_is_a_zero_of_the_dividends_sign(dt
             np.testing.assert_array_equal(np.signbit(host(made)), np.signbit(wanted))
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", [gradlib.complex64, gradlib.complex128])
+def test_zero_to_the_power_of_a_complex_number(dtype: Any) -> None:
+    zeros = [0j, complex(-0.0, 0.0), complex(0.0, -0.0)]
+    for power in (-0.9 + 1.2j, -2 - 1j, complex(-1, 0)):
+        for made in (t(zeros, dtype) ** power, t(zeros, dtype) ** t([power], dtype), 0.0 ** t([power] * 3, dtype), t(0j, dtype) ** power):
+            assert np.isinf(host(made).real).all()
+            assert np.isnan(host(made).imag).all()
+            assert made.dtype == dtype
+    assert (t([*zeros, 1.0], dtype) ** t([0.5 + 1j, 2, 3 - 1j, 2j], dtype)).tolist() == [0, 0, 0, 1]
+
+
 def test_masks_to_the_power_of_a_bool_are_masks() -> None:
     x = t([True, False])
     for power, want in ((True, [True, False]), (False, [True, True])):
