@@ -36,11 +36,14 @@ _FOLDS = {
 """By name, where a fold begins without the element itself, how a value comes to it, and what it makes at last. NaN counts before all."""
 _SLOPES = {
     "mean": ("T(own)", "s + 1", "given / s"),
-    "prod": ("own && mine < lines.count ? T(x[element]) : T(1)", "k == mine ? s : s * value", "given * s"),
-    "extreme": ("T(own && T(x[element]) == top)", "s + T(value == top)", "self == top ? given / s : T(0)"),
+    "prod": (
+        "own && mine < lines.count ? T(x[element]) : T(1)", "k == mine ? s : s * value", "given * s * (self == 0 ? T(1) : self / self)"
+    ),
+    "extreme": ("T(own && T(x[element]) == top)", "s + T(value == top)", "T(self == top) * (given / s)"),
 }
 """By name, of a gradient: where a fold over the values that meet an element begins, how each comes to it, and what it makes of the gradient
-of the result (given). That is of the element itself, or of the value ``mine`` (called ``self``)."""
+of the result (given). That is of the element itself, or of the value ``mine`` (called ``self``). As in torch the gradient of a product by
+a factor that is infinite or NaN is NaN, and that of an extreme that is NaN, which no element equals."""
 _SLOPE_OF = {"sum": "mean", "mean": "mean", "prod": "prod", "amax": "extreme", "amin": "extreme"}
 """The gradient of each fold. An element that takes no part itself has 0 where it is replaced, be it by a sum or a mean."""
 

@@ -231,16 +231,15 @@ def _refuse_slope(g: Any) -> NoReturn:
 
 
 def _own_share(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
-    """g divided by how many elements equal the result, where that of input does."""
-    mine, its = input == out, src == take_along(out, index, dim, True)
-    return where(mine, g / scatter_add_op(to(mine, dtype=g.dtype), to(its, dtype=g.dtype), index, dim), 0.0)
+    """g divided by how many elements equal the result, where that of input does; NaN where the result is NaN, which none equals."""
+    mine, its = to(input == out, dtype=g.dtype), to(src == take_along(out, index, dim, True), dtype=g.dtype)
+    return mine * (g / scatter_add_op(mine, its, index, dim))
 
 
 def _met_share(g: Any, own: Any, src: Any, out: Any, index: Any, dim: int) -> Any:
     """The same where an element of src does. ``own``: 1 where that of input counts as one of them."""
-    its = src == take_along(out, index, dim, True)
-    share = g / scatter_add_op(own, to(its, dtype=g.dtype), index, dim)
-    return where(its, take_along(share, index, dim, True), 0.0)
+    its = to(src == take_along(out, index, dim, True), dtype=g.dtype)
+    return its * take_along(g / scatter_add_op(own, its, index, dim), index, dim, True)
 
 
 def _element_rule(g: Any, input: Any, src: Any, out: Any, index: Any, dim: int, reduce: str, include_self: bool) -> Any:

@@ -126,7 +126,7 @@ JUDGED: list[Judged] = [
         line=r"WHERE = .*(searchsorted|bucketize)",
         asks=meets_nan,
     ),
-    Judged(("value",), "torch divides by the number of equals, of which NaN has none", line=r"scatter_reduce", message="nan"),
+    Judged(("value",), "torch divides 0 by 0 at a NaN that nothing meets", line=r"scatter_reduce", message="nan"),
     Judged(("value",), "torch asks products of NaN whether they are zero", line=r"cumprod", message="nan", modes=("forward",)),
     Judged(
         ("value",),

@@ -287,6 +287,23 @@ def test_an_extreme_of_others_gives_them_everything() -> None:
     assert src.grad.tolist() == [6.0]
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("reduce", ["amax", "amin", "prod"])
+def test_what_meets_nan_has_a_slope_of_nan(reduce: str) -> None:
+    """As in torch, whose rules divide: 0 / 0, and NaN / NaN."""
+    for values, others in (([math.nan, 2.0, 1.0], [3.0, math.nan, 4.0]), ([5.0, math.nan, 1.0], [math.nan, math.nan, 1.0])):
+        x, src = gradlib.tensor(values, requires_grad=True), gradlib.tensor(others, requires_grad=True)
+        x.scatter_reduce(0, gradlib.tensor([0, 1, 1]), src, reduce).sum().backward()
+        assert x.grad.isnan().tolist() == [True, True, False]
+        assert src.grad.isnan().tolist() == [True, True, True]
+        assert x.grad.tolist()[2] == 1
+    x, src = gradlib.tensor([math.inf, 2.0], requires_grad=True), gradlib.tensor([3.0, math.inf], requires_grad=True)
+    x.scatter_reduce(0, gradlib.tensor([0, 1]), src, reduce).sum().backward()
+    nan, expected = reduce == "prod", {"amax": ([1, 0], [0, 1]), "amin": ([0, 1], [1, 0]), "prod": ([3, math.inf], [math.inf, 2])}[reduce]
+    np.testing.assert_array_equal(host(x.grad), [math.nan if nan else expected[0][0], expected[0][1]])
+    np.testing.assert_array_equal(host(src.grad), [expected[1][0], math.nan if nan else expected[1][1]])
+
+
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
 def test_an_extreme_of_others_that_is_infinite_is_theirs_alone(reduce: str) -> None:
     """Though the neutral element, with which none of them would be compared, equals it."""
