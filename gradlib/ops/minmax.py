@@ -38,9 +38,8 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0 (shape {list(input.shape)}). "
             "Specify the reduction dim with the 'dim' argument."
         )
-    chosen = axes(input.ndim, dim)
-    for each in chosen if isinstance(chosen, tuple) else (chosen,):
-        if input.shape[each] == 0:
+    for each in dim if isinstance(dim, (tuple, list)) else (dim,):  # of which one may appear twice
+        if input.shape[wrap_dim(each, input.ndim)] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {each} to have non-zero size, got shape {list(input.shape)}.")
 
 
@@ -72,7 +71,7 @@ def _on_device(name: str, placed: bool) -> Any:
     """The kernel of ``max`` or ``min`` over any dimensions, or over one, with the places."""
 
     def run(input: Any, dim: Any, keepdim: bool) -> Any:
-        if placed and not input.ndim:
+        if (placed and not input.ndim) or not input.size:
             return None
         axis = dim
         if dim is not None and (placed or type(dim) is not int):
