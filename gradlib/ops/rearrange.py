@@ -194,7 +194,7 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     Args:
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
-    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that the tensor does not have.
+    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that a tensor with elements does not have.
     Source: torch.roll.
     Example:
         >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
@@ -202,8 +202,12 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     """
     steps = tuple(map(operator.index, shifts if isinstance(shifts, (tuple, list)) else (shifts,)))
     along = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if not steps:
+        raise RuntimeError("`shifts` required: roll needs at least one")
     if len(steps) != len(along) and (along or len(steps) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
+    if not input.size:  # as in torch whatever the dimensions are
+        return input.copy()
     if not along:
         return _rolled(xp, input.reshape(-1), steps, (0,)).reshape(input.shape)
     if not input.ndim:
@@ -220,7 +224,7 @@ def _rolled(xp: Namespace, input: Any, steps: tuple[int, ...], places: tuple[int
         return np.roll(input, steps, places)
     (shift,), (dim,) = steps, places
     before, size = (WHOLE,) * dim, input.shape[dim]
-    cut = size - shift % size if size else 0
+    cut = size - shift % size
     parts = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
     return joined(parts, dim) if input.size >= LEAST and has_columns(parts[0]) else np.concatenate(parts, dim)
 

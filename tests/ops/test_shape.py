@@ -198,6 +198,8 @@ def test_every_dtype_is_moved_as_it_is(case: Case, rng: np.random.Generator) -> 
         (lambda x: x.repeat_interleave([1, 2], 0), TypeError, "must be int or Tensor, not list of int"),
         (lambda x: x.flip(0, 0), RuntimeError, "multiple times"),
         (lambda x: x.roll((1, 2), (0,)), RuntimeError, "must align"),
+        (lambda x: x.roll(()), RuntimeError, "`shifts` required"),
+        (lambda x: x.roll(1, 5), IndexError, "Dimension out of range"),
         (lambda x: x.rot90(1, (0, 0)), RuntimeError, "different"),
         (lambda x: x[0].rot90(), RuntimeError, "total dims >= 2"),
         (lambda x: x.rot90(1, (0,)), RuntimeError, "== 2"),
@@ -212,6 +214,15 @@ def test_wrong_shapes_are_refused(call: Callable[[gradlib.Tensor], Any], error: 
         return
     with pytest.raises(error, match=words):
         call(x23())
+
+
+def test_what_has_no_elements_is_rolled_along_any_dimension() -> None:
+    for shape in ((0,), (2, 0), (0, 3)):
+        x = gradlib.ones(*shape, requires_grad=True)
+        for dim in (0, 5, -7, (0, 9)):
+            made = x.roll(1 if isinstance(dim, int) else (1, 2), dim)
+            assert made.shape == shape
+            assert gradlib.autograd.grad(made.sum(), x)[0].shape == shape
 
 
 def test_T_of_what_is_no_matrix_warns() -> None:
