@@ -3188,7 +3188,7 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
     Args:
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
-    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that the tensor does not have.
+    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that a tensor with elements does not have.
     Source: torch.roll.
     Example:
         >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)

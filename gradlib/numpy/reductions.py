@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from gradlib.numpy.operands import (
     written,
 )
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import elementwise, finite, gather, join, minmax, reduce, scan, select, variance
+from gradlib.ops import broadcast, elementwise, finite, gather, join, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
@@ -87,16 +88,17 @@ def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: An
     return x if axes else x.clone()
 
 
-def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+def _extremum(real: Callable[..., Any], meeting_real: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    argument = np.argmax if name == "max" else np.argmin
+
     def extremum(
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
     ) -> Tensor:
         plain = (axis is None or type(axis) is int) and out is None and initial is None and where is True and dtype is None
         if plain and type(a) is Tensor and a._array.dtype.kind in "fiu" and a._array.size:
-            return operation(a) if axis is None and not keepdims else operation(a, () if axis is None else axis, bool(keepdims))
+            return real(a) if axis is None and not keepdims else real(a, () if axis is None else axis, bool(keepdims))
         x = cast(tensor_of(a), dtype)
-        if x.is_complex() and where is True and initial is None and axis != () and x.numel():
-            return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, f"numpy.{name}")
+        operation, meeting = (real, meeting_real) if not x.is_complex() else (partial(_first_of_order, argument), _meeting_of(argument))
         if where is True and initial is None and axis != () and x.numel():
             return written(operation(x, () if axis is None else _dims(axis, x), bool(keepdims)), out, f"numpy.{name}")
         if where is not True and initial is None:
@@ -116,11 +118,16 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
     return extremum
 
 
+def _meeting_of(argument: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The larger or smaller of complex numbers and another; of several NaN the other."""
+    return lambda x, other: _first_of_order(argument, join.stack(broadcast.broadcast_tensors(other, x)), 0, False)
+
+
 def _first_of_order(argument: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The largest or smallest of complex numbers, which NumPy orders by their real parts, then by their imaginary ones."""
-    axes = reduced_axes(axis, x.ndim)
+    """The largest or smallest of complex numbers, which NumPy orders by their real parts, then by their imaginary ones; ``()``: of all."""
+    axes = reduced_axes(None if axis == () else axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
-    lines = x.permute((*kept, *axes)).reshape((*[x.shape[i] for i in kept], -1))
+    lines = x.permute((*kept, *axes)).reshape((*[x.shape[i] for i in kept], math.prod(x.shape[i] for i in axes)))
     found = gather.take_along_dim(lines, constant(argument(value_of(lines), -1)[..., None], x), -1)
     return found.reshape(tuple([x.shape[i] if i in kept else 1 for i in range(x.ndim) if i in kept or keepdims]))
 
@@ -321,8 +328,9 @@ def _nan_extremum(found: Callable[..., Tensor], name: str, instead: float) -> Ca
         if x.dtype.kind not in "fc":
             return found(x, axis, out, keepdims, initial, where)
         none = all(finite.isnan(x), axis, keepdims=keepdims)
-        result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)
-        return written(select.where(none, math.nan, result) if initial is None else result, out, f"numpy.{name}")
+        unknown = initial is not None and initial != initial
+        result = found(_without_nan(x, instead), axis, None, keepdims, instead if unknown else initial, where)
+        return written(select.where(none, math.nan, result) if unknown or initial is None else result, out, f"numpy.{name}")
 
     return extremum
 

@@ -286,3 +286,25 @@ def test_reductions_by_any_ufunc_begin_and_end_as_numpys() -> None:
     for place in (-1, 3):
         with pytest.raises(IndexError, match="out-of-bounds"):
             np.add.reduceat(gradlib.tensor(n), [0, place], axis=1)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("function", [np.max, np.min])
+def test_extremes_of_complex_numbers_with_what_they_begin_with_and_where(function: Any, device: str) -> None:
+    values = np.array([[1 + 2j, 3 - 1j, 1 + 5j], [0j, complex(np.nan, 1), -4 + 1j]])
+    mask = np.array([[True, False, True], [True, False, False]])
+    for options in (
+        {"initial": 1 + 3j}, {"initial": -9, "where": mask}, {"initial": 1.5, "axis": 1, "where": mask}, {"initial": complex(0, np.nan)},
+        {"initial": 2, "axis": 0, "keepdims": True}, {"initial": 0, "where": mask, "keepdims": True},
+    ):  # fmt: skip
+        np.testing.assert_array_equal(host(function(gradlib.tensor(values, device=device), **options)), function(values, **options))
+    beside = np.nanmax if function is np.max else np.nanmin  # of which NaN is left out wherever it comes from
+    for given in (values, values.real):
+        for initial in (np.nan, 2):
+            assert host(beside(gradlib.tensor(given, device=device), initial=initial)) == beside(given, initial=initial)
+    assert np.isnan(host(beside(gradlib.tensor([np.nan], device=device), initial=np.nan)))
+    nothing = gradlib.zeros(0, 3, dtype=gradlib.complex64, device=device)
+    assert function(nothing, axis=1).shape == (0,)
+    x = gradlib.tensor(values[0], device=device, requires_grad=True)
+    largest = function(x, initial=0 if function is np.max else 9)
+    assert gradlib.autograd.grad(largest.real, x)[0].tolist() == ([0, 1, 0] if function is np.max else [1, 0, 0])
