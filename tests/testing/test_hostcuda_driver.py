@@ -270,6 +270,20 @@ def test_two_streams_on_parts_of_one_array() -> None:
     assert (whole.get() == 1).all()
 
 
+def test_two_streams_may_read_one_mask(x: Any) -> None:
+    """The cumulative sum behind it has a kernel that declares its array as a result, and only reads it."""
+    mask = x > 0
+    readers = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    cupy.cuda.Device().synchronize()
+    for each in readers:
+        with each:
+            x[mask]
+    with readers[0], hostcuda.expected("writes memory"):
+        mask[:] = False
+    for each in readers:
+        each.synchronize()
+
+
 def test_memory_freed_while_another_stream_uses_it() -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     big = cupy.zeros(3000)

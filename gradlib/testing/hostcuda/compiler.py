@@ -67,10 +67,12 @@ _REPLACED = [(re.compile(pattern), text) for pattern, text in (
     (r"out \+= stride \* \(in0 - _floor_divide\(in0, in1\) \* in1\)", "out += stride * hostcuda_place(in0, in1)"),
 )]  # fmt: skip
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ONLY_READ = {"cupy_scan_naive": "a"}
+"""Parameters that kernels of CuPy only read, though they are declared as results: that of a cumulative sum its array."""
 
 
 class Kernel(NamedTuple):
-    """A kernel as its source declares it: which of its parameters are const, how many threads a block of it has at most."""
+    """A kernel as its source declares it: which of its parameters it only reads, how many threads a block of it has at most."""
 
     name: str
     constant: str
@@ -113,7 +115,9 @@ def kernels_of(source: str) -> Iterator[Kernel]:
         if head is None:
             continue
         end = closing(text, head.end() - 1)
-        constant = "".join("1" if part.startswith("const ") else "0" for part in split_top(text[head.end() : end]))
+        only_read = _ONLY_READ.get(head.group(1))
+        parts = split_top(text[head.end() : end])
+        constant = "".join("1" if part.startswith("const ") or part.split()[-1] == only_read else "0" for part in parts)
         yield Kernel(("<" if template else "") + head.group(1), constant, bounds)
 
 

@@ -23,7 +23,7 @@ struct hostcuda_kernel {
     const char* name;
     void (*call)(void** parameters);  // one thread of it
     const hostcuda_parameter* parameters;
-    const char* constant;  // a 1 for each parameter that the source declares const
+    const char* constant;  // a 1 for each parameter that the kernel only reads: those that the source declares const
     int max_threads;       // of a block
 };
 
