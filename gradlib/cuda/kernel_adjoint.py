@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import device_index, zeros
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, on_tensors, raising, recorded, results_of
@@ -94,7 +96,8 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
     def rule(g: Sequence[Any], given: CallInfo, values: Values) -> Mapping[str, Any]:
         plan = spec.plan({name: values[name] for name in spec.inputs}, given)
         gradients = dict(zip((f"grad_{name}" for name in spec.outputs), _with_zeros(g, plan.outputs), strict=True))
-        available = {**plan.sizes, **given.numbers, **values, **gradients}
+        numbers = {name: x.item() if isinstance(x, np.generic) else x for name, x in given.numbers.items()}  # NumPy's would become Tensors
+        available = {**plan.sizes, **numbers, **values, **gradients}
         made = on_tensors(function, [available[name] for name in names])
         if isinstance(made, dict):
             if unknown := set(made) - set(spec.inputs):

@@ -954,6 +954,15 @@ extern "C" __global__ void line_adjoint(const float* grad_y, float* grad_x, floa
 
 
 @pytest.mark.cuda
+def test_a_number_of_numpys_reaches_an_adjoint_that_is_an_operation():
+    adjoint = kernel(LINE, "line_adjoint", shapes={"grad_y": "*n"}, options=["-DOFF=1"])
+    given = kernel(LINE, "line", shapes={"x": "*n"}, adjoint=adjoint, options=["-DOFF=1"])
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    for slope in (3.0, np.float32(3), np.float64(3), np.int64(3)):
+        assert gradlib.autograd.grad(given(x, slope).sum(), x)[0].tolist() == [3.0] * 3
+
+
+@pytest.mark.cuda
 def test_check_finds_one_element_that_is_off_by_a_thousandth_also_in_float32(rng):
     """Without a host form: of a nonlinear kernel, of a template in float64, and of a linear kernel."""
     x = gradlib.tensor(rng.standard_normal(5), dtype=gradlib.float32, device="cuda")
