@@ -539,7 +539,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         raise RuntimeError("trapezoid: received a bool input for `y` or `x`, but bool is not supported")
     dim = _sampled(y, dim)
     if not raw(y).shape[dim]:
-        return sum(y * 0.0, dim)
+        return sum(y, dim, dtype=y.dtype)
     if x is None:
         if y.dtype.kind in "iu":  # whose sum is exact
             before = (WHOLE,) * dim

@@ -128,6 +128,7 @@ def test_integrals_by_the_trapezoidal_rule() -> None:
     assert gradlib.trapezoid(t([1, 2, 3])).item() == 4
     assert gradlib.trapz(t([1, 2, 3]), t([0, 1, 3])).item() == 6.5
     assert gradlib.trapezoid(gradlib.empty(2, 0)).tolist() == [0, 0]
+    assert gradlib.trapezoid(gradlib.empty(2, 0, dtype=gradlib.int32), dx=0.5).dtype == gradlib.int32  # of no samples, as torch's
     with pytest.raises(RuntimeError, match="one `x` value for each sample"):
         gradlib.trapezoid(gradlib.ones(3), gradlib.ones(2))
     with pytest.raises(TypeError, match="x or dx"):
