@@ -80,6 +80,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 )  # fmt: skip
 def embedding_op(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
     """The rows of weight at indices; ``share`` says how much of each one's gradient counts."""
+    if xp is np and not weight.flags.c_contiguous and indices.size < len(weight):
+        return weight[indices]  # NumPy's take would first copy the whole table
     return weight.take(indices, axis=0)
 
 

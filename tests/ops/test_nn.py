@@ -61,6 +61,13 @@ def test_gradients_of_looked_up_rows(options: dict[str, Any], counts: list[int])
         assert gradgradcheck(lambda w: F.embedding(places, w) ** 2, table)
 
 
+def test_a_look_up_in_a_table_with_other_strides_does_not_copy_the_table(device: str) -> None:
+    row = gradlib.tensor([[1.0, 2.0, 3.0]], device=device)
+    rows = F.embedding(gradlib.tensor([0, 2**39], device=device), row.expand(2**40, 3))  # a copy would take 12 TB
+    assert (rows.tolist(), rows.stride()) == ([[1, 2, 3]] * 2, (3, 1))
+    assert F.embedding(gradlib.tensor([2, 0, 1, 2], device=device), row.T).tolist() == [[3], [1], [2], [3]]
+
+
 def test_long_rows_are_shortened_in_place() -> None:
     table = t([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]])
     version = table._version
