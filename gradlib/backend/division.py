@@ -27,6 +27,11 @@ def remainder(input: Any, other: Any) -> Array:
     return (cupy().remainder if _are_whole(input, other) else _small("remainder"))(input, other)
 
 
+def modulo(input: Any, other: Any) -> Array:
+    """The remainder of floor division, with the sign of other, also of a zero."""
+    return (cupy().remainder if _are_whole(input, other) else _small("modulo"))(input, other)
+
+
 def fmod(input: Any, other: Any) -> Array:
     """The remainder of division rounded towards zero, with the sign of input."""
     if not _are_whole(input, other):
@@ -64,8 +69,14 @@ def float_remainder(input: Any, other: Any) -> Array:
     return where(_opposed(rest, other), rest + other, rest)
 
 
-_FLOATS = {"floor_divide": float_floor_divide, "remainder": float_remainder}
-_OURS = {"floor_divide": floor_divide, "fmod": fmod, "remainder": remainder, **quotient.OURS}
+def float_modulo(input: Any, other: Any) -> Array:
+    """``modulo`` of floats, by CuPy's functions."""
+    rest = float_remainder(input, other)
+    return where(rest == 0, cupy().copysign(rest, other), rest)
+
+
+_FLOATS = {"floor_divide": float_floor_divide, "modulo": float_modulo, "remainder": float_remainder}
+_OURS = {"floor_divide": floor_divide, "fmod": fmod, "modulo": modulo, "remainder": remainder, **quotient.OURS}
 
 
 def device_function(name: str, kind: str = "c") -> Any:

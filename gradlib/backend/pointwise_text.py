@@ -35,12 +35,13 @@ TWO = {
     "logaddexp": "x == y ? {computed}(x + 0.6931471805599453) : fmax(x, y) + log1p(exp(-fabs(x - y)))",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
     "remainder": "[&] { const auto r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r; }()",
+    "modulo": "[&] { const auto r = fmod(x, y); return r == 0 ? copysign(r, y) : (r < 0) != (y < 0) ? r + y : r; }()",
     "floor_divide": "[&] { const auto r = fmod(x, y), q = (x - r) / y, w = r != 0 && (r < 0) != (y < 0) ? q - 1 : q;"
     " return y == 0 ? x / y : w == 0 ? copysign({computed}(0), x / y) : rint(w); }()",
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 
-IN_STEPS = frozenset((*OWN, "floor_divide", "left_shift", "remainder", "right_shift"))
+IN_STEPS = frozenset((*OWN, "floor_divide", "left_shift", "modulo", "remainder", "right_shift"))
 """What takes several launches where no kernel serves it."""
 COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
 

@@ -355,7 +355,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("remainder", "if"), method=False,
+    "elementwise", promote=takes("remainder", "if"), method=False, device=division.modulo,
     input=lambda g: g,
     other=lambda g, input, other: -(g * floor_divide(input, other)),
 )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 import gradlib
 from gradlib.backend import pointwise, pointwise_text, spaced, where
-from gradlib.backend.division import float_floor_divide, float_remainder
+from gradlib.backend.division import float_floor_divide, float_modulo, float_remainder
 from gradlib.backend.dtype import as_dtype
 from gradlib.backend.formulas import close
 from tests.device import cupy, skip_module_without_cuda
@@ -87,7 +87,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
         for name in pointwise_text.ONE:
             assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
         for name in pointwise_text.TWO:
-            function, theirs = pointwise.of_two(name, watched(name, seen)), getattr(cupy, name)
+            function, theirs = pointwise.of_two(name, watched(name, seen)), getattr(cupy, name, float_modulo)
             if name == "floor_divide":  # CuPy's own rounds the quotient before
                 theirs = rounded_floor_divide
             if name == "remainder":  # CuPy's own divides, and rounds
@@ -198,7 +198,8 @@ def test_what_cupy_computes_of_bfloat16_stays_bfloat16():
     for shape in ((0,), (2, 3)):  # transposed, as no kernel takes it
         x, number = cupy.ones(shape, dtype).T, dtype.type(0.5)
         made = [where.where(x > 0, number, number), where.where(x > 0, x, number), where.where(x > 0, number, x)]
-        made += [function(*given) for function in (float_floor_divide, float_remainder) for given in ((x, number), (number, x), (x, x))]
+        functions = (float_floor_divide, float_modulo, float_remainder)
+        made += [function(*given) for function in functions for given in ((x, number), (number, x), (x, x))]
         assert [each.dtype for each in made] == [dtype] * len(made)
 
 
