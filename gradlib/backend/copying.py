@@ -16,7 +16,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy, is_signed_zero, on_current_device
 from gradlib.backend.columns import has_columns, joined, row_major_copied
-from gradlib.backend.kernel_text import CTYPES, ENTERED, HEADERS, MOST, THREADS
+from gradlib.backend.kernel_text import COMPLEX, CTYPES, ENTERED, HEADERS, MOST, THREADS
 from gradlib.backend.launching import Kernel, kernel_of
 from gradlib.backend.vectorised.half import MANY, cast_half
 
@@ -393,7 +393,7 @@ def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int
 _NAMES = {"?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long", **CTYPES}
 _CAST = {
     **{target: (ctype, f"z[i] = ({ctype})x[i];") for target, ctype in _NAMES.items()},
-    **{target: (part, f"z[2 * i] = ({part})x[i], z[2 * i + 1] = 0;") for target, part in {"F": "float", "D": "double"}.items()},
+    **{target: (part, f"z[2 * i] = ({part})x[i], z[2 * i + 1] = 0;") for target, part in COMPLEX.items()},
 }
 """By target, the type of what is written, and how; a complex number is its two parts."""
 

@@ -58,21 +58,9 @@ class Variant:
 
 
 CALL = Variant("call")
-
-
 OPERATOR = Variant("operator", rest="operate")
-
-
 OBSERVED = Variant("observed", usual="global_state.active == global_state.observed", seq="_seq", more=", _seq")
-
-
 PACKING = Variant("packing", usual="global_state.active == global_state.packing", rest="slow_path")
-
-
 ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path_on_device")
-
-
 FORWARD = Variant("in forward mode", usual="True", forward=True)
-
-
 FORWARD_ON_DEVICE = replace(ON_DEVICE, name="in forward mode on a device", usual="True", forward=True)
