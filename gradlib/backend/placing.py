@@ -175,6 +175,8 @@ def spread_of(
 def named_of(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | None:
     """The array and the dimension and places in it that an index names; None for an index that no kernel serves.
 
+    Dimensions that have places of their own are read as one, and one launch adds up the places in that.
+
     ``key``: None for whole dimensions and behind these arrays of integers, no more.
     """
     axis = 0
@@ -185,8 +187,24 @@ def named_of(array: Array, key: Sequence[Any]) -> tuple[Array, int, Array] | Non
     if axis == len(key) - 1:
         return array, axis, key[-1]
     merged = _merged(array.shape, array.strides, axis, len(key))
-    at = None if merged is None else _places(array, axis, key)
-    return None if merged is None or at is None else (type(array)(merged[0], array.dtype, array.data, merged[1]), axis, at)
+    arrays = key[axis:]
+    if merged is None or len(arrays) > MOST_ARRAYS:
+        return None
+    kind, device, shapes = type(array), array.data.device_id, []
+    for each in arrays:
+        if type(each) is not kind or PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
+            return None
+        shapes.append(each.shape)
+    spans = spans_of(*shapes)
+    if spans is None:
+        return None
+    given: list[Any] = []
+    for d, each in enumerate(arrays):
+        given += [each.data.ptr, *spans[2][2 * d : 2 * d + 2], array.shape[axis + d], math.prod(array.shape[axis + d + 1 : len(key)])]
+    at, n = kind(spans[0], "l"), spans[1]
+    if not _together(len(arrays)).run(device, n, THREADS, *given, at.data.ptr, n):
+        return None
+    return kind(merged[0], array.dtype, array.data, merged[1]), axis, at
 
 
 @lru_cache(4096)
@@ -197,26 +215,6 @@ def _merged(shape: tuple[int, ...], strides: tuple[int, ...], start: int, end: i
     if not sizes or len(sizes) != end - start or 0 in sizes or step is None:
         return None
     return (*shape[:start], math.prod(sizes), *shape[end:]), (*strides[:start], step, *strides[end:])
-
-
-def _places(array: Array, start: int, key: Sequence[Any]) -> Array | None:
-    """The places that the arrays of integers of an index name in the dimensions of an array from ``start`` on, which are read as one.
-
-    Returns: int64, of the shape to which the index arrays broadcast; None where no kernel serves them.
-    """
-    made, device, arrays, shapes, given = type(array), array.data.device_id, key[start:], [], list[Any]()
-    for each in arrays:
-        if type(each) is not made or PLACES.get(each.dtype.char) != "l" or not each._c_contiguous or each.data.device_id != device:
-            return None
-        shapes.append(each.shape)
-    spans = spans_of(*shapes) if len(arrays) <= MOST_ARRAYS else None
-    if spans is None:
-        return None
-    shape = array.shape[start : len(key)]
-    for d, each in enumerate(arrays):
-        given += [each.data.ptr, *spans[2][2 * d : 2 * d + 2], shape[d], math.prod(shape[d + 1 :])]
-    out, n = made(spans[0], "l"), spans[1]
-    return out if _together(len(arrays)).run(device, n, THREADS, *given, out.data.ptr, n) else None
 
 
 # ---- access -----------------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
-from gradlib.core.node import Node, Output, RefusingNode, Version
+from gradlib.core.node import Node, Output, RefusingNode, Version, freed, stale
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import AccumulateGrad, Tensor, born, wrap
 from gradlib.core.views import Step, View, replay
@@ -250,10 +250,12 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     if global_state.active:
         writing(target)
     array, node = target._array, target._node
-    shadow = wrap(copy(array) if (copies_input and recording) or perhaps else array)
-    shadow._node = node if view is None or not recording or node is None or node._meta is None else _past_hooks(node, view)
-    if target._meta is not None and target._meta.tangents:
-        shadow.meta.tangents = target._meta.tangents
+    shadow = target
+    if copies_input or target._meta is not None or type(target) is not Tensor or global_state.active:
+        shadow = wrap(copy(array) if (copies_input and recording) or perhaps else array)
+        shadow._node = node if view is None or not recording or node is None or node._meta is None else _past_hooks(node, view)
+        if target._meta is not None and target._meta.tangents:
+            shadow.meta.tangents = target._meta.tangents
     begun = shadow._array is array  # then compute may already write it
     try:
         result = compute(shadow)
@@ -419,16 +421,22 @@ def is_part_recordable(target: Tensor) -> bool:
     return not (view.several or view.custom or not view.recorded or leaf)
 
 
-def rebase_part(target: Tensor, step: Step, node: Node | None) -> None:
+def rebase_part(target: Tensor, step: Step | None, node: Node | None, elements: Elements | None = None) -> None:
     """``rebase`` for the view that ``step`` would make of target, without that view; a write through a view that nobody has.
 
-    ``node``: what made the values, of any shape that broadcasts to the part and of any dtype; None where no gradient reaches them.
+    ``step``: None where it is target itself, a view. ``node``: what made the values, of any shape that broadcasts to the part and of any
+    dtype; None where no gradient reaches them. ``elements``: of the view, where not all of it was written.
     """
     view = target._meta.view if target._meta is not None else None
-    base, path = (target, (step,)) if view is None else (view.base, (*view.path(), step))
+    path = () if step is None else (step,)
+    base, path = (target, path) if view is None else (view.base, (*view.path(), *path))
     if base._node is None and node is None:
         return
-    _follow(base, CopySlices(base, path, node))
+    made = CopySlices(base, path, node, elements=elements)
+    if base._meta is None:
+        base._node = made
+    else:
+        _follow(base, made)
     counter = target._version_slot
     if counter is not None and counter.views:
         _remake_views(counter)
@@ -470,6 +478,11 @@ class Overwritten(RefusingNode):
     __slots__ = ()
 
 
+Elements = tuple[Callable[..., Any], Callable[..., Any], Sequence[Any]]
+"""Elements of a view that were written: the function of the view's gradient, the indices and the shape of what was written that gives the
+gradient of that; the operation that writes; and the indices, as both take them."""
+
+
 class CopySlices(Node):
     """The history of a base after one of its views was written: the region comes from the new values, the rest from before.
 
@@ -478,20 +491,24 @@ class CopySlices(Node):
         path: the steps from it to the view. (Not the view: it refers to the base, which will refer to this node.)
         written: the node of the new values, whose shape need only broadcast to the view's.
         written_by: the number of the operation that wrote; None for this node's own.
+        elements: of the view, where not all of it was written.
     """
 
-    __slots__ = ("order", "path", "written_by")
+    __slots__ = ("elements", "order", "path", "written_by")
     single = False
     output_names = ("out",)
 
-    def __init__(self, base: Tensor, path: tuple[Step, ...], written: Node | None, written_by: int | None = None) -> None:
+    def __init__(
+        self, base: Tensor, path: tuple[Step, ...], written: Node | None, written_by: int | None = None, elements: Elements | None = None
+    ) -> None:
         self.seq = next_seq()
         self.written_by = self.seq if written_by is None else written_by
         self.edges = (base._node, written)
         self.path = path
         array = base._array
         self.order = None if array.flags.c_contiguous else tuple(np.argsort([-abs(step) for step in array.strides], kind="stable"))
-        self.saved = None
+        self.elements = None if elements is None else elements[:2]
+        self.saved = None if elements is None else elements[2:]
         self.shape = array.shape
         self.dtype = array.dtype
         self._meta = None
@@ -499,6 +516,21 @@ class CopySlices(Node):
             keep_stream(self, array.data.device_id)
         if global_state.new_node:
             made_node(self)
+
+    @property
+    def saved_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The indices of what was written, if not all of the view was."""
+        return () if self.elements is None else ("indices",)
+
+    def _indices(self) -> list[Any]:
+        """The indices as arrays, which nobody wrote since."""
+        if self.saved is None:
+            raise freed(self)
+        (indices,) = self.saved
+        for each in indices:
+            if isinstance(each, Tensor) and each._version_slot is not None and each._version_slot.changed >= self.seq:
+                raise stale(self, each._array.shape, each._version_slot)
+        return [each._array if isinstance(each, Tensor) else each for each in indices]
 
     def _laid_out(self, g: Array) -> Array:
         """A copy in the base's order of axes, so that replaying gives views of it where it did of the base."""
@@ -510,21 +542,32 @@ class CopySlices(Node):
 
     def run(self, g: Array) -> tuple[Array | None, Array | None]:
         before, written = self.edges
+        indices = [] if self.elements is None else self._indices()
         rest = self._laid_out(g)
         region = replay(self.path, rest)
-        inside = None if written is None else copy(region)
-        if before is None:
-            return None, inside
-        if type(region) is np.ndarray:
-            region[...] = 0
+        if self.elements is not None:
+            slope, put = self.elements
+            inside = None if written is None else slope(region, indices, written.shape)
+            if before is not None:
+                put(region, 0, indices, True)
         else:
-            fill(region, 0)
-        return rest, inside
+            inside = None if written is None else copy(region)
+            if before is not None and type(region) is np.ndarray:
+                region[...] = 0
+            elif before is not None:
+                fill(region, 0)
+        return None if before is None else rest, inside
 
-    def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor]:
+    def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor | None]:
+        indices = [] if self.elements is None else self._indices()
         turned = g if self.order is None else g.permute(self.order)
         rest = turned.contiguous()
         rest = turned.clone() if rest is turned else rest
         rest = rest if self.order is None else rest.permute(tuple(np.argsort(self.order)))
-        replay(self.path, rest).zero_()
-        return rest, replay(self.path, g)
+        region, inside = replay(self.path, rest), replay(self.path, g)
+        if self.elements is None:
+            region.zero_()
+            return rest, inside
+        (slope, put), written = self.elements, self.edges[1]
+        write(region, lambda shadow: put(shadow, 0, indices, not global_state.active), put.__name__, copies_input=False, shown=False)
+        return rest, None if written is None else slope(inside, indices, written.shape)

@@ -143,7 +143,7 @@ def _as_row(level: Level, value: Any) -> Any:
     return value if level.holds(value) else level.logical(physical(level, value))
 
 
-@rule("index_put", "index_add")
+@rule("index_put", "index_add", "index_fill")
 def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, values, indices, into, *alpha = args
     if into and not level.holds(input):

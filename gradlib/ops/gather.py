@@ -26,7 +26,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import clone, contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import gathered_ndim, index as pick, index_add_op, index_put_op, trimmed
+from gradlib.ops.index import index as pick, index_add_op, index_put_op, trimmed
 from gradlib.ops.index_key import array_index, beside
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand, reshape
@@ -284,9 +284,13 @@ def index_put(into: bool, input: Any, indices: Any, values: Any, accumulate: boo
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
     array = input._array if type(input) is Tensor else raw(input)
-    places = beside([None if i is None else array_index(i, array) for i in indices], array)
+    places: list[Any] = []
+    for each in indices:
+        places.append(None if each is None else array_index(each, array))
     values = values_for("index_put", values, input)
-    values = values if isinstance(values, (int, float, complex)) else trimmed(values, gathered_ndim(array.ndim, places))
+    number = isinstance(values, (int, float, complex))
+    places = beside(places, array, not accumulate and (number or (values._array if type(values) is Tensor else raw(values)).size == 1))
+    values = values if number else trimmed(values, array.ndim, places)
     return (index_add_op if accumulate else index_put_op)(input, values, places, into)
 
 

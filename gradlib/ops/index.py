@@ -30,7 +30,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import WHOLE
-from gradlib.ops.index_key import BOUNDS, beside, common, number, split, view_alone, whole_or_places
+from gradlib.ops.index_key import BOUNDS, beside, split
 from gradlib.ops.shape import reshape
 
 __all__ = ["argwhere", "nonzero"]
@@ -187,14 +187,6 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    if type(key) is tuple and key and type(key[-1]) is Tensor:  # which no index of a view alone holds
-        gather = whole_or_places(key, input._array)
-        if gather is not None:
-            return index(input, gather)
-    else:
-        view = view_alone(key if type(key) is not Tensor else number(key))
-        if view is not None:
-            return slice_op(input, view)
     view, gather = split(key, input._array)
     if gather is None:
         return slice_op(input, view or (...,))
@@ -208,7 +200,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 @op(
     "linear", sequence="indices", overwrites="into", complex="explicit",
     input=lambda g, indices: index_put_op(g, 0.0, indices),
-    values=lambda g, indices: index(g, indices),
+    values=lambda g, indices, values_shape: _of_written(g, indices, values_shape),
 )  # fmt: skip
 def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
@@ -216,6 +208,17 @@ def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into:
     if xp is np or not indices or not placing.put(result, indices, values):
         _store(result, indices, values, fresh=not into)
     return result
+
+
+def _of_written(g: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """The gradient of values of a shape that were written at indices, before what broadcasts is added up.
+
+    Of one that was written wherever a mask holds, nobody counts at how many elements.
+    """
+    mask = indices[0] if len(indices) == 1 else None
+    if mask is not None and mask.dtype.kind == "b" and math.prod(shape) == 1:
+        return index_put_op(g, 0.0, [~mask])
+    return index(g, indices)
 
 
 @op(
@@ -258,24 +261,12 @@ def _store(target: Array, indices: Sequence[Any], values: Any, fresh: bool = Fal
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
-def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
-    """The number of dimensions that ``index`` gives for a tensor of ndim."""
-    taken, given = 0, 0
-    for each in indices:
-        if each is not None:
-            array = each._array if isinstance(each, Tensor) else each
-            mask = array.dtype.kind == "b"
-            taken += array.ndim if mask else 1
-            given = max(given, 1 if mask else array.ndim)
-    return ndim - taken + given
-
-
-def _fitting(value: Any, like: Array, ndim: int) -> Any:
-    """The value to assign, in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
+def _fitting(value: Any, like: Array, ndim: int, gather: Sequence[Any] | None) -> Any:
+    """The value to assign, in like's dtype and on its device, trimmed."""
     if type(value) is Tensor and value._array.dtype is like.dtype:  # the common case
         array = value._array
         if type(array) is type(like) and (type(array) is np.ndarray or array.data.device_id == like.data.device_id):
-            return value if array.ndim <= ndim else trimmed(value, ndim)
+            return value if array.ndim <= (ndim if gather is None else 1) else trimmed(value, ndim, gather)
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)
@@ -294,7 +285,7 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
         raise TypeError(f"can't assign a {type(value).__name__} to elements of dtype {like.dtype}")
     else:
         value = namespace(like).asarray(move(value, device_index(like)) if is_array(value) else value, dtype=like.dtype)
-    return trimmed(value, ndim)
+    return trimmed(value, ndim, gather)
 
 
 def _is_filling(gather: Sequence[Any], value: Tensor, like: Array) -> bool:
@@ -315,39 +306,44 @@ def _half(value: float) -> float:
         return float(np.float16(value))
 
 
-def trimmed(value: Any, ndim: int) -> Any:
-    """A value without the leading dimensions of size 1 that it has beyond ndim."""
+def trimmed(value: Any, ndim: int, gather: Sequence[Any] | None) -> Any:
+    """A value without the leading dimensions of size 1 that the elements at which it is written do not have.
+
+    ``ndim``: the number of dimensions of what is written, or of what ``gather`` indexes.
+    """
     shape = value._array.shape if type(value) is Tensor else raw(value).shape
+    if gather is not None:
+        taken, given = 0, 0
+        for each in gather:
+            if each is not None:
+                array = each._array if isinstance(each, Tensor) else each
+                mask = array.dtype.kind == "b"
+                taken += array.ndim if mask else 1
+                given = max(given, 1 if mask else array.ndim)
+        ndim += given - taken
     extra = len(shape) - ndim
     return reshape(value, shape[extra:]) if extra > 0 and math.prod(shape[:extra]) == 1 else value
-
-
-def _unrecorded(target: Tensor, value: Any) -> bool:
-    """Whether a write needs no recording."""
-    if type(target) is not Tensor or global_state.active or global_state.born is not None:
-        return False
-    if global_state.no_grad and not thread_state.grad_enabled:
-        return True
-    return target._node is None and getattr(value, "_node", None) is None and (target._meta is None or target._meta.view is None)
 
 
 def _write_region(input: Tensor, region: Array, gather: list[Any] | None, values: Any) -> None:
     """Write a tensor's memory: all of a region, or its elements at the indices ``gather``; the write is counted."""
     if 0 in region.strides or (isinstance(region, np.ndarray) and not region.flags.writeable):
         refuse_memory(region, _WRITE)
-    places = None if gather is None else [i._array if isinstance(i, Tensor) else i for i in gather]
+    places: list[Any] = []
+    for each in gather or ():
+        places.append(each._array if isinstance(each, Tensor) else each)
     written = values._array if isinstance(values, Tensor) else values
     try:
         if type(region) is np.ndarray:
             done = False
-        elif places is not None:
+        elif gather is not None:
             done = placing.put(region, places, written)
         elif type(written) is float or type(written) is int:
             done = filled(region, written)
         else:
             done = moved(region, written) or placed(region, written)
         if not done:
-            _store(region, places or (), written)
+            _store(region, places, written)
     except BaseException as error:
         if has_begun(error):
             input.version.bump()
@@ -366,31 +362,34 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Raises: IndexError as for reading, RuntimeError for a shape that does not fit and for what may not be written, TypeError for no values.
     """
     array = input._array
-    view, gather = common(key, array)
-    if view is None and gather is None:
-        view, gather = split(key, array)
+    view, gather = split(key, array)
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype and not _is_filling(gather, value, array):
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
-        any_rank = gather is None or type(value) is float or type(value) is int
-        gather = gather and beside(gather, region)
-        values = _fitting(value, array, region.ndim if any_rank else gathered_ndim(region.ndim, gather or ()))
-        unrecorded = _unrecorded(input, value)
-        whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)
-        if unrecorded or (gather is None and not whole and is_part_recordable(input)):
+        gather = gather and beside(gather, region, not isinstance(value, Tensor) or value._array.size == 1)
+        values = _fitting(value, array, region.ndim, gather)
+        node = values._node if isinstance(values, Tensor) else None
+        within = input._meta is not None and input._meta.view is not None
+        whole = view is None if gather is not None else region.shape == array.shape and _is_whole(view, region, array)
+        plain = type(input) is Tensor and not global_state.active and global_state.born is None
+        recording = thread_state.grad_enabled or not global_state.no_grad
+        if plain and not (recording and (input._node is not None or node is not None or within)):
             _write_region(input, region, gather, values)
-            if not unrecorded:
-                rebase_part(input, (_SLICE, (view or (...,),), None), values._node if isinstance(values, Tensor) else None)
-        elif whole:
+        elif plain and (within or not whole) and is_part_recordable(input):
+            _write_region(input, region, gather, values)
+            elements = None if gather is None else (_of_written, index_put_op, gather)
+            rebase_part(input, None if view is None else (_SLICE, (view,), None), node, elements)
+        elif gather is not None:
+            quick = plain and type(array) is not np.ndarray  # then the operation on a device is called without a detour
+            operation = index_put_op.op.on_device if quick else index_put_op  # type: ignore[attr-defined]
+            put = functools.partial(operation, values=values, indices=gather, into=not global_state.active)
+            write(input if view is None else slice_op(input, view), put, _WRITE, False, False)
+        elif whole and not within:
             input.copy_(values) if isinstance(values, Tensor) or is_array(values) else input.fill_(values)
-        elif gather is None:
+        else:
             put = functools.partial(index_put_op, values=values, indices=[], into=not global_state.active)
             write(slice_op(input, view or (...,)), lambda shadow: put(shadow.data), _WRITE, False, False)
-        else:
-            target = input if view is None else slice_op(input, view)
-            put = functools.partial(index_put_op, values=values, indices=gather, into=not global_state.active)
-            write(target, put, _WRITE, False, False)
 
 
 publish(getitem, "__getitem__")

@@ -20,16 +20,14 @@ _BASIC = frozenset((int, type(None), type(Ellipsis)))
 BOUNDS = frozenset((int, type(None)))
 """The types of a slice's bounds that are read as they are."""
 _ARRAYS = frozenset((list, np.ndarray, Tensor))
+_ALONE = frozenset((*_BASIC, slice, Tensor, np.ndarray))
+"""The types of what is an index alone, or one part of it."""
 
 
 def _view_index(item: Any) -> Any:
-    """The part of a view's index that item is, or NotImplemented for an array; what NumPy would only meet later is refused here."""
-    kind = type(item)
-    if kind is int or item is None or item is Ellipsis:
-        return item
-    if kind is slice:
-        bounds = (item.start, item.stop, item.step)  # plain numbers from now on: a Tensor there could be written later
-        return item if BOUNDS.issuperset(map(type, bounds)) else slice(*[b if b is None else operator.index(b) for b in bounds])
+    """The part of a view's index that an item of an unusual type is, or NotImplemented for an array."""
+    if type(item) is slice:  # of plain numbers from now on: a Tensor there could be written later
+        return slice(*[b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)])
     if isinstance(item, (bool, np.bool_, Tensor, Sequence, np.ndarray)) or is_array(item):
         return NotImplemented
     try:
@@ -37,7 +35,7 @@ def _view_index(item: Any) -> Any:
     except TypeError:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and integer or bool arrays are valid indices "
-            f"(got {kind.__name__}: {item!r})"
+            f"(got {type(item).__name__}: {item!r})"
         ) from None
 
 
@@ -72,24 +70,30 @@ def array_index(item: Any, like: Array) -> Any:
     return item
 
 
-def beside(indices: list[Any], like: Array) -> list[Any]:
+def beside(indices: list[Any], like: Array, one: bool = False) -> list[Any]:
     """The arrays of an index where the array is that they index: those of the host go to its device by one copy.
 
     A mask of the host goes as the places that it marks, whose number the host then need not wait for.
 
     Args:
         indices: for the leading dimensions of ``like`` an array for each, a mask for several, or None.
+        one: one element is written at all of them, for which nobody needs to know how many they are: a lone mask stays one.
     """
     if isinstance(like, np.ndarray):
         return indices
+    if one and len(indices) == 1 and type(indices[0]) is np.ndarray and indices[0].dtype.kind == "b":
+        return [move(indices[0], int(like.data.device_id))]
     made: list[Any] = []
     lines: list[np.ndarray] = []
+    start = 0  # of the dimensions that an index is for
     for each in indices:
         given: tuple[Any, ...] = (each,)
+        mask = each is not None and each.dtype.kind == "b"
         if type(each) is np.ndarray:
-            given = _marked(each, like.shape, len(made)) if each.dtype.kind == "b" else given
+            given = _marked(each, like.shape, start) if mask else given
             lines += map(np.ravel, given)
         made += given
+        start += each.ndim if mask else 1
     if lines:
         sent = move(np.concatenate(lines, dtype=np.int64, casting="unsafe"), int(like.data.device_id))
         at = sent.data
@@ -144,10 +148,53 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
         gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather), as ``array_index`` has them.
     Raises: IndexError for anything else than torch's and NumPy's indices.
     """
+    if type(index) is Tensor and not index._array.ndim and index._array.dtype is dtypes.int64:
+        index = index._array.item()
+    items = index if type(index) is tuple else (index,) if type(index) in _ALONE else _parts(index)
+    if items and type(items[-1]) is Tensor:  # which no index of a view alone holds
+        gather = _whole_or_places(items, x)
+        return _read(items, x) if gather is None else (None, gather)
+    for item in items:
+        if type(item) is slice:
+            if type(item.start) not in BOUNDS or type(item.stop) not in BOUNDS or type(item.step) not in BOUNDS:
+                return _read(items, x)
+        elif type(item) not in _BASIC:
+            return _read(items, x)
+    return (items if ... in items else (*items, ...)), None
+
+
+def _whole_or_places(items: tuple[Any, ...], x: Array) -> list[Any] | None:
+    """The arrays to gather by for ``x[i]``, ``x[:, i]`` and alike: whole dimensions, and Tensors of int64 and masks beside x, no more."""
+    gather: list[Any] = []
+    taken = 0
+    for item in items:
+        if type(item) is Tensor:
+            places = item._array
+            mask = places.dtype is dtypes.bool_
+            if not (mask or places.dtype is dtypes.int64) or not places.ndim or type(places) is not type(x):
+                return None
+            if type(places) is not np.ndarray and places.data.device_id != x.data.device_id:
+                return None
+            gather.append(item)
+            taken += places.ndim if mask else 1
+        elif type(item) is slice and item.start is item.stop is item.step is None:
+            gather.append(None)
+            taken += 1
+        else:
+            return None
+    return gather if taken <= x.ndim else None
+
+
+def _read(items: tuple[Any, ...], x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | None]:
+    """``split`` of any index."""
     read: list[tuple[Any, Any]] = []
     taken, has_ellipsis = 0, False
-    for item in index if type(index) is tuple else _parts(index):
-        part, array = NotImplemented if type(item) in _ARRAYS else _view_index(item), None
+    for item in items:
+        kind, part, array = type(item), item, None
+        if kind in _ARRAYS:
+            part = NotImplemented
+        elif kind not in _BASIC and (kind is not slice or not BOUNDS.issuperset((type(item.start), type(item.stop), type(item.step)))):
+            part = _view_index(item)
         if part is NotImplemented:
             array = array_index(item, x)
             values = array._array if isinstance(array, Tensor) else array
@@ -184,52 +231,3 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}: {taken} given")
     return (None if whole else tuple(view)), (gather or None)
-
-
-def number(key: Any) -> Any:
-    """The number in a 0-d Tensor of int64; any other index as it is."""
-    return key._array.item() if type(key) is Tensor and not key._array.ndim and key._array.dtype is dtypes.int64 else key
-
-
-def view_alone(key: Any) -> tuple[Any, ...] | None:
-    """The index with one Ellipsis, if it holds only numbers, slices, None and Ellipsis and so gives a view; None for any other."""
-    items = key if type(key) is tuple else (key,)
-    for item in items:
-        if type(item) is slice:
-            if type(item.start) not in BOUNDS or type(item.stop) not in BOUNDS or type(item.step) not in BOUNDS:
-                return None
-        elif type(item) not in _BASIC:
-            return None
-    return items if ... in items else (*items, ...)
-
-
-def whole_or_places(key: tuple[Any, ...], array: Array) -> list[Any] | None:
-    """The indices of gather for ``x[:, i]`` and alike: whole dimensions and Tensors of int64 beside the array, no more."""
-    gather: list[Any] = []
-    for item in key:
-        if type(item) is Tensor:
-            places = item._array
-            if places.dtype is not dtypes.int64 or not places.ndim or type(places) is not type(array):
-                return None
-            if type(places) is not np.ndarray and places.data.device_id != array.data.device_id:
-                return None
-            gather.append(item)
-        elif type(item) is slice and item.start is item.stop is item.step is None:
-            gather.append(None)
-        else:
-            return None
-    return gather if len(gather) <= array.ndim and gather[-1] is not None else None
-
-
-def common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] | None]:
-    """The common indices in two parts as ``split`` has them, of which one is None; both are for an index that must be read by it."""
-    if type(key) is Tensor and key._array.ndim:
-        places = key._array
-        mask = places.dtype is dtypes.bool_ and places.ndim <= array.ndim
-        if not (mask or (places.dtype is dtypes.int64 and array.ndim)) or type(places) is not type(array):
-            return None, None
-        here = type(places) is np.ndarray or places.data.device_id == array.data.device_id
-        return None, [key] if here else None
-    if type(key) is tuple and key and type(key[-1]) is Tensor:  # which no index of a view alone holds
-        return None, whole_or_places(key, array)
-    return view_alone(key if type(key) is not Tensor else number(key)), None

@@ -11,15 +11,13 @@ from gradlib.backend import dtype as dtypes, marked, placing
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.backend.copying import row_major, row_major_copy
 from gradlib.backend.mask import chosen, irregular_places
-from gradlib.backend.scatter import write_along
 from gradlib.backend.where import put_where
-from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.copies import contiguous
+from gradlib.ops.convert import to
 from gradlib.ops.create import as_element, zeros_like
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.gather import inside, vector
+from gradlib.ops.gather import inside, vector, without_dimensions
 from gradlib.ops.index import index as pick, index_put_op
 from gradlib.ops.scan import cumsum
 from gradlib.ops.select import where
@@ -44,16 +42,21 @@ def _filling(values: list[Any]) -> list[Any]:
         _mask("masked_fill", mask)
     if type(input) is not np.ndarray and (type(value) is float or type(value) is int):
         return [input, mask, input.dtype.type(as_element(value, input.dtype))]
-    if getattr(value, "ndim", 0):
-        raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
-    if type(value) is type(input) and value.dtype is input.dtype:
+    if type(value) is type(input) and value.dtype is input.dtype and not value.ndim:
         return values
-    if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
-        raise RuntimeError(f"masked_fill: a complex number cannot be written to elements of dtype {input.dtype}")
+    _refuse_value("masked_fill", value, input.dtype)
     value = value if is_array(value) else as_element(value, input.dtype)
     if type(value) in (bool, int, float):
         return [input, mask, np.array(value, input.dtype) if type(input) is np.ndarray else input.dtype.type(value)]
     return [input, mask, namespace(input).asarray(value).astype(input.dtype)]
+
+
+def _refuse_value(name: str, value: Any, dtype: np.dtype[Any]) -> None:
+    """Refuse what is not one value for elements of a dtype."""
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"{name} only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
+    if (isinstance(value, complex) or getattr(value, "dtype", dtype).kind == "c") and dtype.kind != "c":
+        raise RuntimeError(f"{name}: a complex number cannot be written to elements of dtype {dtype}")
 
 
 @op(
@@ -186,6 +189,25 @@ def _fill_into(input: Any, dim: int, index: Any, value: Any) -> bool:
     return placing.put_along(input, wrap_dim(dim, input.ndim), index, as_element(value, input.dtype), along=False)
 
 
+def _once(g: Any, indices: list[Any]) -> Any:
+    """The gradient of a value that was written at indices, each of which counts once, before it is added up."""
+    first = next(d for d, each in enumerate(indices) if each is not None)
+    array = raw(g)
+    with on_device_of(array):
+        mask = namespace(array).zeros(g.shape[first : len(indices)], bool)
+        mask = index_put_op(mask, True, indices[first:])
+        return where(mask.reshape(mask.shape + (1,) * (g.ndim - len(indices))), g, 0)
+
+
+@op(
+    "linear", sequence="indices", overwrites="into", method=False, complex="explicit",
+    input=lambda g, indices: index_put_op(g, 0.0, indices), value=_once,
+)  # fmt: skip
+def index_fill_op(xp: Any, input: Any, value: Any, indices: list[Any], into: bool = False) -> Any:
+    """``index_put_op`` of one value along one dimension, whose gradient does not count repeats."""
+    return index_put_op.op.value(xp, input, value, indices, into)  # type: ignore[attr-defined]
+
+
 @composite(inplace=True, device_into=_fill_into)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
@@ -206,13 +228,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     places = vector("index_fill", dim, index, RuntimeError)
     size = shape[dim] if shape else 1
     inside("index_fill", index, size, IndexError, negative=True)
-    if type(value) in (int, float) and shape:
-        return index_put_op(contiguous(input), as_element(value, input.dtype), places)  # no gradient counts repeats
-    array = raw(places[-1])
-    with on_device_of(array):
-        mask = namespace(array).zeros(size, bool)
-        if isinstance(index, Batched):
-            mask = index_put_op(mask, True, places[-1:])
-        else:
-            write_along("put", mask, array, 0, True)
-    return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
+    if type(value) is not Tensor or value._array.dtype is not input.dtype or value._array.ndim:
+        _refuse_value("index_fill", value, input.dtype)
+        value = to(value, dtype=input.dtype) if isinstance(value, Tensor) or is_array(value) else as_element(value, input.dtype)
+    fill = index_fill_op if isinstance(value, Tensor) else index_put_op
+    return fill(input, value, places) if shape else without_dimensions(fill(input.reshape((1,)), value, places))

@@ -27,10 +27,6 @@ TABLES = ("activation", "arithmetic", "compare", "complex", "elementwise", "sele
 NOT_POINTWISE = {"allclose", "dropout", "equal", "imag", "real", "where"}
 """Operations in these tables that are views, draw numbers, choose, or end in one number."""
 EXCEPTIONS: dict[str, tuple[int, str]] = {
-    "index_fill": (24, "the value is a tensor that wants a gradient: it is spread over the places"),
-    "index_put-function": (23, "the places come as arrays of the host, and what is written is given another shape"),
-    "index_put-of-view": (39, "the same, recorded for the tensor and for its view"),
-    "index_put-*": (29, "the same, recorded"),
     "matrix_norm-*": (21, "singular values, then their sum or the largest"),
     "cross_entropy-*": (23, "what the host computes, step by step; of probabilities each row, times weights of classes before"),
 }

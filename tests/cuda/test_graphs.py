@@ -292,7 +292,9 @@ def test_values_that_meet_and_running_products_are_captured_with_their_gradients
     def gradients() -> tuple[gradlib.Tensor, ...]:
         met = sum(x.scatter_reduce(0, places, values, reduce, include_self=reduce != "amin") for reduce in ("mean", "amax", "amin", "prod"))
         made = met.masked_scatter(mask, values.repeat(2, 1)) + x.half().scatter_add(0, places, values.half()).float()
-        made = (made * 1e-3).cumprod(0) + made.logcumsumexp(1) + x.as_strided((4, 8), (8, 1)).index_fill(0, places[0, :2], 0)
+        made = (made * 1e-3).cumprod(0) + made.logcumsumexp(1) + x.as_strided((4, 8), (8, 1)).index_fill(0, places[0, :2], values[0, 0])
+        made[mask] = values[0, 0]  # of which no gradient is counted
+        made[1:][mask[1:]] = values[0, 1]
         return gradlib.autograd.grad(made.sum(), (x, values))
 
     eager = [each.tolist() for each in gradients()]

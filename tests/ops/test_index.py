@@ -203,16 +203,20 @@ def test_assignment_gives_values_and_gradients(drawn: tuple[tuple[int, ...], Any
         return  # which of several values stays is not defined
     np.testing.assert_array_equal(host(plain), want)
     x, v = gradlib.tensor(array).requires_grad_(), gradlib.tensor(value).requires_grad_()
-    y = x * 1
-    y[key] = v
-    np.testing.assert_array_equal(host(y), want)
     g = rng.standard_normal(shape)
     left = g.copy()
     left[key] = 0
-    for recorded in (False, True):
-        to_x, to_v = gradlib.autograd.grad(y, (x, v), gradlib.tensor(g), create_graph=recorded, retain_graph=True)
-        np.testing.assert_array_equal(host(to_x), left)
-        np.testing.assert_array_equal(host(to_v), g[key])
+    for through_a_view in (False, True):
+        y = x * 1
+        (y[None][0] if through_a_view else y)[key] = v
+        np.testing.assert_array_equal(host(y), want)
+        cotangent = gradlib.tensor(g).requires_grad_()
+        for recorded in (False, True):
+            to_x, to_v = gradlib.autograd.grad(y, (x, v), cotangent, create_graph=recorded, retain_graph=True)
+            np.testing.assert_array_equal(host(to_x), left)
+            np.testing.assert_array_equal(host(to_v), g[key])
+        (again,) = gradlib.autograd.grad((to_x, to_v), cotangent, (gradlib.tensor(array), gradlib.tensor(value)))
+        np.testing.assert_array_equal(host(again), want)
 
 
 # ---- views ----------------------------------------------------------------------------------------------------------------------------
@@ -278,6 +282,38 @@ def test_an_array_write_through_a_view() -> None:
     (y * y).sum().backward()
     assert a.grad.tolist() == [[8.0, 8.0, 8.0], [0.0, 8.0, 0.0]]
     assert v.grad == 20
+
+
+def test_an_array_write_to_a_part_is_one_node() -> None:
+    a, v = gradlib.ones(3, 3).requires_grad_(), gradlib.tensor([5.0, 6.0]).requires_grad_()
+    y, places = a * 2, gradlib.tensor([0, 2])
+    y[1, places] = v
+    assert y.grad_fn.name() == "CopySlices"
+    assert [node.name() for node, _ in y.grad_fn.next_functions] == ["MulBackward0", "AccumulateGrad"]
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.sum().backward()
+    assert (a.grad.tolist(), v.grad.tolist()) == ([[2.0, 2.0, 2.0], [0.0, 2.0, 0.0], [2.0, 2.0, 2.0]], [1.0, 1.0])
+    y = a * 2
+    y[1, places] = v
+    places[0] = 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_one_value_is_written_where_a_mask_holds() -> None:
+    """Of no dimensions or of several of size 1, and where the mask is of fewer dimensions than what is written."""
+    for shape in ((), (1,), (1, 1), (1, 1, 1)):
+        for mask in (gradlib.tensor([True, False, True]), np.array([True, False, True])):
+            a, v = gradlib.ones(3, 2).requires_grad_(), gradlib.full(shape, 5.0).requires_grad_()
+            y = a * 2
+            y[mask] = v
+            made = (a * 2).index_put((gradlib.tensor(mask),), v)
+            assert y.tolist() == made.tolist() == [[5.0, 5.0], [2.0, 2.0], [5.0, 5.0]]
+            for each in (y, made):
+                to_a, to_v = gradlib.autograd.grad((each**2).sum(), (a, v))
+                assert to_a.tolist() == [[0.0, 0.0], [8.0, 8.0], [0.0, 0.0]]
+                assert (to_v.shape, to_v.item()) == (shape, 40.0)
 
 
 def test_the_written_tensors_node_is_left_alone() -> None:
@@ -513,6 +549,12 @@ def test_one_element_where_a_mask_holds_takes_the_dtype_of_what_is_written() -> 
     for key, value in ((mask, gradlib.ones(2, dtype="float64")), ([0, 2], gradlib.ones(1, dtype="float64")), (mask, gradlib.tensor(1j))):
         with pytest.raises(RuntimeError, match="needs one dtype"):
             gradlib.ones(3)[key] = value
+
+
+def test_a_mask_of_the_host_behind_one_of_several_dimensions() -> None:
+    x = counting(2, 3, 2)
+    several, one = np.array([[False, True, False], [True, False, False]]), np.array([False, True])
+    assert x[gradlib.tensor(several), one].tolist() == [3, 7]
 
 
 def test_repeated_places_all_count_in_backward() -> None:
