@@ -266,7 +266,7 @@ def _fitting(value: Any, like: Array, ndim: int, gather: Sequence[Any] | None) -
     if type(value) is Tensor and value._array.dtype is like.dtype:  # the common case
         array = value._array
         if type(array) is type(like) and (type(array) is np.ndarray or array.data.device_id == like.data.device_id):
-            return value if array.ndim <= (ndim if gather is None else 1) else trimmed(value, ndim, gather)
+            return trimmed(value, ndim, gather) if array.ndim and array.shape[0] == 1 else value
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)
@@ -367,7 +367,8 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
-        gather = gather and beside(gather, region, not isinstance(value, Tensor) or value._array.size == 1)
+        if gather is not None and type(array) is not np.ndarray:
+            gather = beside(gather, region, not isinstance(value, Tensor) or value._array.size == 1)
         values = _fitting(value, array, region.ndim, gather)
         node = values._node if isinstance(values, Tensor) else None
         within = input._meta is not None and input._meta.view is not None
