@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,12 +15,14 @@ import numpy as np
 import pytest
 
 import gradlib
+from gradlib import cuda
 from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.cuda import CompileError, kernel, kernel_op, launch as launching, nvrtc, user_kernel
 from gradlib.cuda.signature import declaration
 from gradlib.cuda.source import Source
+from gradlib.testing import hostcuda
 from tests.cuda.test_compile import ARCHITECTURES
-from tests.device import cupy, two_devices
+from tests.device import HAS_GPU, cupy, two_devices
 
 SOFTPLUS = r"""
 template <typename T> __global__ void softplus(const T* x, T* y, T beta, int n) {
@@ -649,21 +653,33 @@ def test_nvrtc_compiles_every_template_that_is_asked_for():
 
 
 @pytest.mark.cuda
-def test_a_launch_that_is_waited_for_names_the_kernel_that_failed(monkeypatch):
-    class Failing:
-        def synchronize(self):
-            raise cupy.cuda.runtime.CUDARuntimeError(700)
-
-        def is_capturing(self):
-            return False
-
+@pytest.mark.skipif(HAS_GPU, reason="a GPU that has faulted serves the process no more")
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_fault_shows_late_or_where_launches_are_waited_for_at_its_own(monkeypatch, blocking):
+    beyond = kernel(TWICE.replace("twice", "beyond").replace("i < n", "i <= n"), shapes={"x": "*n"})
     x = gradlib.ones(3, device="cuda")
-    softplus()(x, 1.0)
-    monkeypatch.setattr(launching, "BLOCKING", True)
-    softplus()(x, 1.0)
-    monkeypatch.setattr(cupy.cuda, "get_current_stream", Failing)
-    with pytest.raises(RuntimeError, match=r"softplus failed on the device: .*Its arguments: float32\[3\], float32\[3\], 1.0, 3"):
-        launching.awaited("softplus", (x._array, x._array, 1.0, 3))
+    monkeypatch.setattr(launching, "BLOCKING", blocking)
+    with hostcuda.expected("beyond"), hostcuda.late_faults():
+        if blocking:
+            named = r"beyond failed on the device: .*an illegal memory access.*Its arguments: float32\[3\], float32\[3\], 3"
+            with pytest.raises(RuntimeError, match=named):
+                beyond(x)
+        else:
+            y = beyond(x)
+            z = softplus()(y, 1.0)
+            for wait in (z.tolist, cuda.synchronize, cuda.current_stream().synchronize):
+                with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="cudaErrorIllegalAddress"):
+                    wait()
+    assert softplus()(x, 1.0).shape == (3,)
+
+
+def test_the_environment_says_whether_launches_are_waited_for():
+    for value, blocking in (("1", True), ("0", False), (None, False)):
+        environment = {name: given for name, given in os.environ.items() if name != "GRADLIB_LAUNCH_BLOCKING"}
+        environment |= {} if value is None else {"GRADLIB_LAUNCH_BLOCKING": value}
+        command = [sys.executable, "-c", "from gradlib.cuda import launch; print(launch.BLOCKING)"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == str(blocking), done.stderr
 
 
 # ---- what a user already has -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from .loader import Unavailable, reason_against
 
 __all__ = [
     "Hazard", "Unavailable", "activate", "checked", "copies_to_device", "expected", "forget_hazards", "hazards", "host_waits", "is_active",
-    "reason_against", "refused_waits", "skipped_work",
+    "late_faults", "reason_against", "refused_waits", "skipped_work",
 ]  # fmt: skip
 
 
@@ -133,6 +133,20 @@ def refused_waits() -> Iterator[None]:
         yield
     finally:
         loader.driver().hostcuda_refuse_waits(0)
+
+
+@contextlib.contextmanager
+def late_faults() -> Iterator[None]:
+    """A block of work in which what a kernel does wrong shows as late as on a GPU.
+
+    Its launch succeeds, nothing runs after it, and each call that waits for the device fails with "an illegal memory access was
+    encountered". ``hazards()`` has what it was, as ever. After the block the device works again, which a GPU does not.
+    """
+    loader.driver().hostcuda_late_faults(1)
+    try:
+        yield
+    finally:
+        loader.driver().hostcuda_late_faults(0)
 
 
 @contextlib.contextmanager

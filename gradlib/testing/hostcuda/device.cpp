@@ -20,6 +20,8 @@ thread_local std::string last_hazard = "a hazard";
 std::deque<std::string> hazards;
 std::map<std::string, long> host_waits_by_name, copies_to_device_by_name;
 bool waits_refused = false;
+bool faults_late = false;
+int fault = SUCCESS;  // that is yet to show, and then shows at every wait
 bool peers_possible = false;
 int cuda_version = 12090;
 std::set<std::pair<int, int>> peers_enabled;
@@ -42,6 +44,7 @@ const Text TEXTS[] = {
     {ILLEGAL_STATE, "cudaErrorIllegalState", "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
     {NOT_FOUND, "cudaErrorSymbolNotFound", "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "cudaErrorNotReady", "CUDA_ERROR_NOT_READY", "device not ready"},
+    {ILLEGAL_ADDRESS, "cudaErrorIllegalAddress", "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {PEER_ENABLED, "cudaErrorPeerAccessAlreadyEnabled", "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {PEER_NOT_ENABLED, "cudaErrorPeerAccessNotEnabled", "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled"},
     {LAUNCH_FAILED, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
@@ -200,8 +203,17 @@ int hazard(const std::string& what) {
     return HAZARD;
 }
 
+int late(int error) {
+    if (error != HAZARD || !faults_late) return error;
+    fault = ILLEGAL_ADDRESS;
+    return SUCCESS;
+}
+
+bool has_faulted() { return fault != SUCCESS; }
+
 int note_host_wait(const std::string& what) {
     ++host_waits_by_name[what];
+    if (has_faulted()) return fault;
     return waits_refused ? hazard("the host waits for the device: " + what) : SUCCESS;
 }
 
@@ -255,6 +267,12 @@ const char* hostcuda_count(int waits, int number, long* count) {
 void hostcuda_refuse_waits(int refused) {
     Hold hold(gate);
     waits_refused = refused != 0;
+}
+
+void hostcuda_late_faults(int on) {
+    Hold hold(gate);
+    faults_late = on != 0;
+    fault = SUCCESS;
 }
 
 void hostcuda_skip_work(int skipped) {

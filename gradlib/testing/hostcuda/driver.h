@@ -28,6 +28,7 @@ enum Error : int {
     ILLEGAL_STATE = 401,
     NOT_FOUND = 500,
     NOT_READY = 600,
+    ILLEGAL_ADDRESS = 700,
     PEER_ENABLED = 704,
     PEER_NOT_ENABLED = 705,
     LAUNCH_FAILED = 719,
@@ -54,7 +55,12 @@ std::string text_of(const char* format, ...) __attribute__((format(printf, 1, 2)
 
 extern bool work_skipped;  // launches, copies and fills do nothing, so that what they cost the host can be measured
 
-// What passes between the host and a device, counted by what makes it; HAZARD where waits are refused just now.
+// A fault of a kernel or copy that has run: itself, or within hostcuda.late_faults() no error until the host waits.
+int late(int error);
+bool has_faulted();  // so that the device does nothing more
+
+// What passes between the host and a device, counted by what makes it; HAZARD where waits are refused just now, and the error of a fault
+// that shows late.
 int note_host_wait(const std::string& what);
 void note_copy_to_device(const std::string& what);
 

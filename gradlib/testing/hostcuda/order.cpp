@@ -125,8 +125,9 @@ Stamp count_work(Stream& stream) {
 
 int run_now(Stream& stream, const Work& work) {
     const Stamp stamp = count_work(stream);
+    if (has_faulted()) return SUCCESS;
     if (const int error = touch(stream, stamp, work)) return fail(error);
-    return fail(work.run(stream, stamp));
+    return fail(late(work.run(stream, stamp)));
 }
 
 int break_capture(Capture& capture, int error) {
