@@ -16,7 +16,7 @@ import numpy as np
 from gradlib.backend import array as arrays, columns, vectorised
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import prepared, small
-from gradlib.core.compile_forward import carry, zero
+from gradlib.core.compile_forward import alike, carry, zero
 from gradlib.core.compile_node import node_name
 from gradlib.core.compile_path import call_signature, source_of, source_of_call, source_of_forward, source_of_observed
 from gradlib.core.declaration import OPERATIONS, Op
@@ -115,7 +115,7 @@ def compile_forward_on_device(op: Op) -> Any:
 
 def _of_tangents(rules: dict[str, Any]) -> dict[str, Any]:
     """What the texts of forward mode name."""
-    return {"Dual": Dual, "carry": carry, "zero": zero, **{f"rule_{name}": rule for name, rule in rules.items()}}
+    return {"Dual": Dual, "alike": alike, "carry": carry, "zero": zero, **{f"rule_{name}": rule for name, rule in rules.items()}}
 
 
 def value_on_device(op: Op) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from gradlib.backend.dtype import NUMBERS
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state
 from gradlib.core.node import Dual
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.variant import Variant
 from gradlib.core.views import View
 
@@ -28,7 +28,7 @@ def has_forward(op: Op) -> bool:
 def knows_tangent(op: Op) -> bool:
     """Whether an operation's kind says how tangents pass, so that there is a short form of it."""
     if op.jvp is not None and op.kind != "elementwise":
-        return op.sequence is None and len(op.outputs) == 1
+        return True
     if op.kind == "linear":
         return not op.joint
     return op.kind in ("elementwise", "bilinear") and len(op.outputs) == 1 and set(op.tensors) == set(op.rules) and op.sequence is None
@@ -69,6 +69,8 @@ def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
     """
     several = len(op.outputs) > 1
     lines = ["_d = None", *(_by_value(op, variant) if _is_by_value(op) else _by_terms(op, variant))]
+    if several and op.jvp is not None:
+        return [*lines, "if _d is not None:", "    _d = alike(_d, out)"]
     made = [f"if type(_d) is not {variant.array}:", "    _d = as_array(_d)"] if not several else []
     if (variant.on_device or op.jvp is not None) and not several:  # rules and formulas need not see to it
         made += ["if _d.dtype is not out.dtype:", "    _d = _d.astype(out.dtype)"]
@@ -85,7 +87,8 @@ def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
 def attached(op: Op) -> list[str]:
     """Give the results their tangents."""
     if len(op.outputs) > 1:
-        return ["if _d is not None:", "    for _result, _each in zip(_results, _d):", "        carry(_result, _level, _each)"]
+        each = ["    for _result, _each in zip(_results, _d):", "        if _each is not None:", "            carry(_result, _level, _each)"]
+        return ["if _d is not None:", *each]
     if op.view:
         return ["if _d is not None:", "    carry(_result, _level, _d)"]
     return [
@@ -110,6 +113,15 @@ def carry(result: Tensor, level: Any, tangent: Any) -> None:
     meta.level, meta.tangent = level, tangent
     if global_state.born is not None:
         meta.born = global_state.born.born
+
+
+def alike(tangents: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+    """The tangents that a formula gives for several results, as arrays of their dtypes; None for what has none."""
+    made = []
+    for t, result in zip(tangents, results, strict=True):
+        known = t is None or t.dtype is result.dtype
+        made.append(t if known and (t is None or is_array(t)) else as_array(t if known else t.astype(result.dtype)))
+    return made
 
 
 def zero(value: Any) -> Any:
@@ -138,9 +150,7 @@ def _by_value(op: Op, variant: Variant) -> list[str]:
         return [moved, f"    _d = {_formula(op)}"]
     passed = []
     for name in op.params:
-        if name == op.sequence and name in op.rules:
-            name = f"[zero(_x) if _t is None else _t for _x, _t in zip(a_{name}, t_{name})]"
-        elif name in op.rules:
+        if name in op.rules:
             name = _or_zero(op, name)
         elif name in op.tensors:
             name = f"a_{name}"
@@ -173,7 +183,9 @@ def _formula(op: Op) -> str:
 
 
 def _or_zero(op: Op, name: str) -> str:
-    """The tangent of one input where any has one."""
+    """The tangent of one input, or those of a list, where any has one."""
+    if name == op.sequence:
+        return f"[zero(_x) if _t is None else _t for _x, _t in zip(a_{name}, t_{name})]"
     alone = len(op.tensors) == 1 or op.kind == "elementwise"  # of which the formula is for inputs that all have one
     return f"t_{name}" if alone else f"(zero(a_{name}) if t_{name} is None else t_{name})"
 
@@ -185,7 +197,7 @@ def _raw_name(op: Op, owner: str, need: str) -> str:
         return f"t_{owner}" if alone else f"(t_{owner} if t_{owner}.shape == out.shape else broadcast_to(t_{owner}, out.shape))"
     kind, place = op.decoded(need)
     if kind == "output":
-        return "out"
+        return "out" if len(op.outputs) == 1 else f"out[{place}]"
     if kind == "tensor":
         return f"a_{need}"
     return f"getattr(a_{op.tensors[place]}, {kind!r}, ())" if kind in ("shape", "dtype") else need

@@ -214,6 +214,11 @@ def jvp(
         and (op.complex != "explicit" or not any(_is_complex(x) for x in (*inputs, *outputs)))
     ):
         return (_by_rules(op, args, tangents, outputs[0]),)
+    if (
+        len(outputs) == 1 and not outputs[0].ndim and op.sequence is None and not op.joint
+        and not any(_is_complex(x) for x in (*inputs, *outputs))
+    ):  # fmt: skip
+        return (_by_gradient(op, args, tangents, outputs[0]),)
     if not thread_state.saving:
         return _by_transposition(op, args, inputs, tangents)
     with plain_saving():  # the user's hooks are not for what is saved here
@@ -269,6 +274,18 @@ def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outp
             tangent = tangent.expand(output._array.shape)
         known = {need: _named(op, args, (output,), need) for need in op.rule_params[name] if need != "g"}
         terms.append(op.rules[name](**{"g": tangent, **known} if "g" in op.rule_params[name] else known))
+    return reduce(add, terms)
+
+
+def _by_gradient(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], output: Tensor) -> Tensor:
+    """Of one number: the sum of the products of its gradient with the tangents."""
+    terms: list[Tensor] = []
+    for name, tangent in zip(op.tensors, tangents, strict=True):
+        if tangent is None or name not in op.rules:
+            continue
+        known = {need: _named(op, args, (output,), need) for need in op.rule_params[name] if need != "g"}
+        slope = op.rules[name](**{"g": _zero(output) + 1, **known} if "g" in op.rule_params[name] else known)
+        terms.append((slope * tangent).sum().to(output._array.dtype))
     return reduce(add, terms)
 
 

@@ -192,7 +192,10 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
 # ---- padding ------------------------------------------------------------------------------------------------------------------
 
 
-@op("other", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0))
+@op(
+    "other", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0),
+    jvp=lambda t_input, pad: constant_pad(t_input, pad, 0),
+)  # fmt: skip
 def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) -> Any:
     """``pad`` with a constant; the transpose of that with zeros is itself with the amounts negated."""
     shape, source, into = _padded(input.shape, tuple(pad))
@@ -294,8 +297,15 @@ def _normal_slope_on_device(g: Any, input: Any, centre: Any, rstd: Any, dims: tu
     return moments.normalised_slope(g[0], input, centre, rstd, dims) if g[1] is None and g[2] is None else None
 
 
+def _normal_tangent(t_input: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The tangents of the rows, by the projection of the gradient, which is its own transpose, and of their means and deviations."""
+    normal = (input - centre) * rstd
+    moved = _normal_rule([t_input, None, None], input, centre, rstd, dims)
+    return moved, mean(t_input, dims, True), -rstd * rstd * mean(t_input * normal, dims, True)
+
+
 @op(
-    "other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule,
+    "other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule, jvp=_normal_tangent,
     kernels={"out": moments.normalised, "input": _normal_slope_on_device},
 )  # fmt: skip
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
@@ -349,9 +359,16 @@ def _normal_products(g: Any, input: Any, centre: Any, rstd: Any) -> Any:
     return made
 
 
+def _weighted_tangent(
+    t_input: Any, t_weight: Any, t_bias: Any, input: Any, weight: Any, centre: Any, rstd: Any, dims: tuple[int, ...]
+) -> tuple[Any, Any, Any]:
+    moved, *of_row = _normal_tangent(t_input, input, centre, rstd, dims)
+    return (moved * weight + (input - centre) * rstd * t_weight + t_bias, *of_row)
+
+
 @op(
     "other", outputs=("out", "centre", "rstd"), method=False, complex="none", node="native_layer_norm",
-    input=_weighted_rule, weight=_weight_rule, bias=lambda g: g[0],
+    input=_weighted_rule, weight=_weight_rule, bias=lambda g: g[0], jvp=_weighted_tangent,
     kernels={
         "out": moments.normalised,
         "input": _weighted_slope_on_device,

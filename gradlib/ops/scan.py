@@ -33,7 +33,7 @@ from gradlib.ops.join import cat
 from gradlib.ops.reduce import back, may_divide, sum, total
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
-from gradlib.ops.take_along import put_along
+from gradlib.ops.take_along import put_along, take_along
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid"]
 
@@ -260,6 +260,11 @@ def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -
     return put_along(g[0], indices, dim, input_shape, True)
 
 
+def _chosen_tangent(t_input: Any, indices: Any, dim: int) -> tuple[Any, None]:
+    """The tangents of the elements that were the extremes; their places have none."""
+    return take_along(t_input, indices, dim, True), None
+
+
 def _added_by_runs(g: Any, indices: Any) -> Any:
     """Numbers added at their indices along the last dimension, which do not fall in any line: those of one index stand side by side."""
     begins = np.ones(indices.shape, bool)
@@ -308,13 +313,13 @@ def _held_in_columns(attained: Any) -> Any:
     return row_major_copied(np.repeat(begins % count, np.diff(begins, append=attained.size)).reshape(width, count).T)
 
 
-@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule, jvp=_chosen_tangent)
 def cummax_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummax`` as a plain pair."""
     return _running_extreme(xp, "maximum", input, dim)
 
 
-@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule, jvp=_chosen_tangent)
 def cummin_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummin`` as a plain pair."""
     return _running_extreme(xp, "minimum", input, dim)

@@ -22,7 +22,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.minmax import picked, picked_on_device, picked_tangent, share_of_all, shares_of_all_on_device, tangent_of_all
-from gradlib.ops.take_along import put_along
+from gradlib.ops.take_along import put_along, take_along
 
 __all__ = ["argsort", "bucketize", "isin", "kthvalue", "median", "searchsorted", "sort", "topk", "unique"]
 
@@ -61,7 +61,10 @@ def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> A
 # ---- whole lines --------------------------------------------------------------------------------------------------------------
 
 
-@op("other", kernels={"out": sorted_lines}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+@op(
+    "other", kernels={"out": sorted_lines}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted,
+    jvp=lambda t_input, indices, dim: (take_along(t_input, indices, dim), None),
+)  # fmt: skip
 def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
     """``sort`` as a plain pair."""
     _ordered("sort", input)
@@ -121,7 +124,10 @@ def _topk_on_device(input: Any, k: int, dim: int, largest: bool) -> Any:
     return None if input.dtype.kind == "b" else sorted_lines(input, dim, largest, 0, k)
 
 
-@op("other", kernels={"out": _topk_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+@op(
+    "other", kernels={"out": _topk_on_device}, outputs=("values", "indices"), differentiable=(0,), input=_unsorted,
+    jvp=lambda t_input, indices, dim: (take_along(t_input, indices, dim), None),
+)  # fmt: skip
 def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
     """``topk`` as a plain pair."""
     _ordered("topk", input, bool_too=False)

@@ -30,6 +30,7 @@ from gradlib.ops.linalg.matrices import (
 )  # fmt: skip
 from gradlib.ops.linalg.solve import solve_op, solve_triangle
 from gradlib.ops.rearrange import tril, triu
+from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
 
 __all__: list[str] = []  # gradlib.linalg names them
@@ -77,11 +78,20 @@ def _cholesky_slope_on_device(g: Any, out: Any, upper: bool) -> Any:
     return None if made is None else adjoint(made)
 
 
+def _cholesky_tangent(t_A: Any, out: Any, upper: bool) -> Any:
+    """L times the lower triangle, with half of the diagonal, of L^-1 S L^-H, where S is the Hermitian part of A's tangent."""
+    if upper:
+        return adjoint(_cholesky_tangent(t_A, adjoint(out), False))
+    inner = solve_triangle(out, (t_A + adjoint(t_A)) * 0.5, False, False)
+    inner = tril(solve_triangle(adjoint(out), inner, True, False, left=False))
+    return out @ where_op(diagonal_mask(inner), inner * 0.5, inner)
+
+
 _LAST = (..., slice(-1, None), slice(-1, None))  # the last pivot, if there is one
 
 
 @op(
-    "other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope,
+    "other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope, jvp=_cholesky_tangent,
     kernels={"A": _cholesky_slope_on_device},
 )  # fmt: skip
 def cholesky_op(xp: Any, A: Any, upper: bool) -> Any:
@@ -221,9 +231,18 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     return eigenvectors @ (inner @ back)
 
 
+def _eigh_tangent(t_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    """The diagonal of V^H S V, where S is the Hermitian part of A's tangent, and V times the rest of it over l_j - l_i."""
+    inner = adjoint(eigenvectors) @ ((t_A + adjoint(t_A)) * 0.5 @ eigenvectors)
+    mask = diagonal_mask(eigenvectors)
+    gaps = where_op(mask, 1.0, eigenvalues[..., None, :] - eigenvalues[..., :, None])
+    moved = sum(where_op(mask, inner, 0.0), -1)
+    return moved.real if moved.dtype.kind == "c" else moved, eigenvectors @ where_op(mask, 0.0, inner / gaps)
+
+
 @op(
     "other", promote=matrices("eigh", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
-    A=_eigh_slope, kernels={"out": lambda A, UPLO: rotations.eigenvalues(A, UPLO == "U", True), "A": slopes.eigh_slope},
+    A=_eigh_slope, jvp=_eigh_tangent, kernels={"out": lambda A, UPLO: rotations.eigenvalues(A, UPLO == "U", True), "A": slopes.eigh_slope},
 )  # fmt: skip
 def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""

@@ -13,7 +13,7 @@ from gradlib.backend.array import namespace
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.complex import conj
-from gradlib.ops.create import ones_like
+from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.join import cat
 from gradlib.ops.linalg.decompositions import svd
 from gradlib.ops.linalg.matrices import adjoint, diagonal_mask, matrices, nan_of, without_broken
@@ -102,6 +102,7 @@ def _det_slope_on_device(g: Any, A: Any, out: Any) -> Any:
 
 @op(
     "other", promote=matrices("det", square=True), A=_det_slope,
+    jvp=lambda t_A, A, out: sum(t_A * _det_slope(ones_like(out), A, out), (-2, -1)),
     kernels={"out": elimination.determinants, "A": _det_slope_on_device},
 )  # fmt: skip
 def det(xp: Any, A: Any) -> Any:
@@ -139,13 +140,19 @@ def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
     return weight * where_op(singular, conjugated / 0.0, adjoint(inv(where_op(singular, identity, A))))
 
 
+def _slogdet_tangent(t_A: Any, A: Any, sign: Any, logabsdet: Any) -> tuple[Any, Any]:
+    """The trace of A^-1 t_A: its real part is the tangent of log|det|, its imaginary part that of a complex sign's angle."""
+    trace = sum(t_A * conj(_slogdet_slope((None, ones_like(logabsdet)), A, sign)), (-2, -1))
+    return (sign * (trace.imag * 1j), trace.real) if A.dtype.kind == "c" else (zeros_like(sign), trace)
+
+
 def _slogdet_slope_on_device(g: Any, A: Any, sign: Any) -> Any:
     by_sign, by_size = g
     return elimination.logarithm_slope(by_size, A) if by_sign is None else None
 
 
 @op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit",
-    A=_slogdet_slope, kernels={"out": elimination.signs_and_logarithms, "A": _slogdet_slope_on_device})  # fmt: skip
+    A=_slogdet_slope, jvp=_slogdet_tangent, kernels={"out": elimination.signs_and_logarithms, "A": _slogdet_slope_on_device})  # fmt: skip
 def slogdet_op(xp: Any, A: Any) -> Any:
     """Sign and logarithm of the size of the determinant."""
     sign, size = xp.linalg.slogdet(A)

@@ -33,6 +33,12 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool,
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
+def _triangle_tangent(t_A: Any, t_B: list[Any], A: Any, out: Any, upper: bool, unitriangular: bool, on_left: bool) -> Any:
+    """The solution by the same triangle of what the tangents leave of A X = B."""
+    t_A = triu(t_A, 1 if unitriangular else 0) if upper else tril(t_A, -1 if unitriangular else 0)
+    return solve_triangle(A, t_B[0] - (t_A @ out if on_left else out @ t_A), upper, unitriangular, on_left)
+
+
 def _slope_of_matrix(by_right: Any, X: Any, left: bool) -> Any:
     """The gradient of A for that of B, where A X = B or X A = B."""
     return -(by_right @ X.mT if left else X.mT @ by_right)
@@ -55,7 +61,7 @@ def _solved(xp: Any, solver: Callable[..., Any], A: Any, B: Any, left: bool, *ar
 
 
 @op(
-    "other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes,
+    "other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes, jvp=_triangle_tangent,
     kernels={"out": triangle_solved, "B": slopes.triangle_slopes},
 )  # fmt: skip
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool, on_left: bool) -> Any:
@@ -191,6 +197,7 @@ def _attempt_regular(xp: Any, name: str, advice: str, function: Any, A: Any, *re
 
 @op(
     "other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)),
+    jvp=lambda t_A, out: -(out @ (t_A @ out)),
     kernels={"out": elimination.inverted, "A": slopes.inverse_slope},
 )  # fmt: skip
 def inv(xp: Any, A: Any) -> Any:
@@ -329,8 +336,14 @@ def _solve_slopes(g: Any, A: Any, out: Any, on_left: bool, vector: bool) -> list
     return [-(inner[..., None] * out[..., None, :]) if vector else _slope_of_matrix(inner, out, on_left), inner]
 
 
+def _solve_tangent(t_A: Any, t_B: list[Any], A: Any, out: Any, on_left: bool, vector: bool) -> Any:
+    """The solution by the same matrix of what the tangents leave of A X = B."""
+    moved = (t_A @ out[..., None])[..., 0] if vector else t_A @ out if on_left else out @ t_A
+    return solve_op(A, [t_B[0] - moved], on_left, vector)
+
+
 @op(
-    "other", sequence="B", A=Joint(needs=("out",)), B=_solve_slopes,
+    "other", sequence="B", A=Joint(needs=("out",)), B=_solve_slopes, jvp=_solve_tangent,
     kernels={"out": elimination.solved, "B": elimination.solved_slopes},
 )  # fmt: skip
 def solve_op(xp: Any, A: Any, B: Any, on_left: bool, vector: bool) -> Any:
