@@ -87,8 +87,8 @@ def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
 def attached(op: Op) -> list[str]:
     """Give the results their tangents."""
     if len(op.outputs) > 1:
-        each = ["    for _result, _each in zip(_results, _d):", "        if _each is not None:", "            carry(_result, _level, _each)"]
-        return ["if _d is not None:", *each]
+        carried = ["        if _each is not None:", "            carry(_result, _level, _each)"]
+        return ["if _d is not None:", "    for _result, _each in zip(_results, _d):", *carried]
     if op.view:
         return ["if _d is not None:", "    carry(_result, _level, _d)"]
     return [

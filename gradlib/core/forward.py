@@ -215,7 +215,7 @@ def jvp(
     ):
         return (_by_rules(op, args, tangents, outputs[0]),)
     if (
-        len(outputs) == 1 and not outputs[0].ndim and op.sequence is None and not op.joint
+        len(outputs) == 1 and not outputs[0].ndim and not op.joint
         and not any(_is_complex(x) for x in (*inputs, *outputs))
     ):  # fmt: skip
         return (_by_gradient(op, args, tangents, outputs[0]),)
@@ -280,12 +280,15 @@ def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outp
 def _by_gradient(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], output: Tensor) -> Tensor:
     """Of one number: the sum of the products of its gradient with the tangents."""
     terms: list[Tensor] = []
-    for name, tangent in zip(op.tensors, tangents, strict=True):
-        if tangent is None or name not in op.rules:
+    for place, name in enumerate(op.tensors):
+        given = tangents[place:] if name == op.sequence else [tangents[place]]
+        if name not in op.rules or all(t is None for t in given):
             continue
         known = {need: _named(op, args, (output,), need) for need in op.rule_params[name] if need != "g"}
-        slope = op.rules[name](**{"g": _zero(output) + 1, **known} if "g" in op.rule_params[name] else known)
-        terms.append((slope * tangent).sum().to(output._array.dtype))
+        slopes = op.rules[name](**{"g": _zero(output) + 1, **known} if "g" in op.rule_params[name] else known)
+        for slope, tangent in zip(slopes if name == op.sequence else [slopes], given, strict=True):
+            if slope is not None and tangent is not None:
+                terms.append((slope * tangent).sum().to(output._array.dtype))
     return reduce(add, terms)
 
 
