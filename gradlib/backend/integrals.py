@@ -63,7 +63,7 @@ def integral(name: str, samples: Any, places: Any, dim: int, g: Any = None, shap
     """
     like, shape = (places, shape) if samples is None else (samples, samples.shape)
     char, data = like.dtype.char, like.data
-    if char not in CTYPES or (planned := plan(shape, None, 0, dim, False)) is None:
+    if char not in CTYPES or (planned := plan(shape, None, like.dtype, dim, False)) is None:
         return None
     made, n, count, _, sizes = planned
     whole = places is not None and places.shape == shape

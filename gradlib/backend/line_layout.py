@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from gradlib.backend.array import Array, fills
 from gradlib.backend.copying import row_major_copy
@@ -76,11 +78,11 @@ def of_lines(kernels: Mapping[str, tuple[str, str]], char: str, strided: bool, s
 
 
 @lru_cache(4096)
-def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, axis: Any, keepdim: bool) -> Plan | None:
+def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype, axis: Any, keepdim: bool) -> Plan | None:
     """A reduction of an array over ``axis`` (a number, several from 0, None for all). ``strides``: in bytes; None for row-major order.
 
-    Returns: None where there are no elements or too many, for a dimension that is not there, and for elements that lie as no kernel has
-        them: backwards, or in more than `GROUPS` dimensions.
+    Returns: None for a dtype that is not in `ALL_CTYPES`, where there are no elements or too many, for a dimension that is not there, and
+        for elements that lie as no kernel has them: backwards, or in more than `GROUPS` dimensions.
     Raises: TypeError for ``keepdim`` that is no bool, as NumPy does.
     """
     ndim, keepdim = len(shape), bool(operator.index(keepdim))
@@ -91,9 +93,9 @@ def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int,
     chosen = set(range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,))
     made = tuple(1 if d in chosen else size for d, size in enumerate(shape) if keepdim or d not in chosen)
     n, count = math.prod(made), math.prod(shape[d] for d in chosen if d < ndim)
-    if not 0 < n * count <= MOST or count > LONGEST or n * 32 > MOST:
+    if dtype.char not in ALL_CTYPES or not 0 < n * count <= MOST or count > LONGEST or n * 32 > MOST:
         return None
-    dims = _dims(shape, strides, itemsize)
+    dims = _dims(shape, strides, dtype.itemsize)
     if dims is None:
         return None
     lines = _joined([each for d, each in enumerate(dims) if d not in chosen])
@@ -104,13 +106,6 @@ def plan(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int,
     if max(len(lines), len(elements)) > GROUPS:
         return None
     return made, n, count, True, (*_members(lines), *_members(elements), count, n)
-
-
-def plan_of(input: Array, served: Container[str], axis: Any, keepdim: bool) -> Plan | None:
-    """The same of a CuPy array; None for one of no dtype that is ``served``, too."""
-    if input.dtype.char not in served:
-        return None
-    return plan(input.shape, None if input._c_contiguous else input.strides, input.itemsize, axis, keepdim)
 
 
 def _dims(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> _Dims | None:

@@ -108,7 +108,7 @@ def slope(
         return None
     in_order = x is None or whole or x._c_contiguous
     strides = None if in_order else strides_beside(x)
-    planned = plan(shape, strides, g.itemsize, axis, True)
+    planned = plan(shape, strides, g.dtype, axis, True)
     if planned is None:
         return None
     _, n, count, strided, sizes = planned

@@ -13,7 +13,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import kernels
-from gradlib.backend.line_layout import EACH, of_lines, plan, plan_of, room_beside, strides_beside
+from gradlib.backend.line_layout import EACH, of_lines, plan, room_beside, strides_beside
 from gradlib.backend.reducing import is_one
 
 _MEAN = f"""    T mean = 0;
@@ -94,10 +94,11 @@ def variance(input: Array, axis: Any, correction: float, keepdim: bool, root: bo
 
     Returns: None where there is no kernel for it.
     """
-    planned = plan_of(input, CTYPES, axis, keepdim)
-    if planned is None:
+    data, dtype = input.data, input.dtype
+    planned = plan(input.shape, None if input._c_contiguous else input.strides, dtype, axis, keepdim)
+    if planned is None or dtype.char not in CTYPES:
         return None
-    (shape, n, count, strided, sizes), data, dtype = planned, input.data, input.dtype
+    shape, n, count, strided, sizes = planned
     out = type(input)(shape, dtype)
     values = (data.ptr, out.data.ptr, max(count - correction, 0), root)
     return out if _kernel("variance", dtype.char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
@@ -107,8 +108,8 @@ def variance_slope(g: Any, input: Array, root: Array | None, axis: Any, correcti
     """The gradient for that of the variance or, where it is given, of its root; None where no kernel serves it."""
     char, in_order = input.dtype.char, input._c_contiguous
     strides = None if in_order else strides_beside(input)
-    planned = plan(input.shape, strides, input.itemsize, axis, True) if char in CTYPES else None
-    if planned is None:
+    planned = plan(input.shape, strides, input.dtype, axis, True)
+    if planned is None or char not in CTYPES:
         return None
     _, n, count, strided, sizes = planned
     freedom = count - correction
@@ -137,11 +138,11 @@ def normalised(
         weight, bias: what each row is then multiplied by and what is added to it, both or neither.
     Returns: that, the means, and one over the deviations, in single at least; None where there is no kernel for it.
     """
-    planned = plan_of(input, CTYPES, dims, True) if input._c_contiguous else None
-    if planned is None:
+    made, data, dtype = type(input), input.data, input.dtype
+    planned = plan(input.shape, None, dtype, dims, True)
+    if planned is None or dtype.char not in CTYPES or not input._c_contiguous:
         return None
     shape, n, count, _, sizes = planned
-    made, data, dtype = type(input), input.data, input.dtype
     factors = shifts = 0
     if weight is not None:
         factors, shifts = _pointer(weight, input, count), _pointer(bias, input, count)
@@ -165,9 +166,9 @@ def normal_products(g: Any, input: Array, centre: Array, rstd: Array, dims: tupl
 
 
 def _from_rows(name: str, g: Any, input: Array, centre: Array, rstd: Array, dims: tuple[int, ...], *more: int) -> Array | None:
-    planned = plan_of(input, CTYPES, dims, True) if input._c_contiguous else None
-    one = None if planned is None else is_one(g, input.size, input)
-    if planned is None or one is None:
+    planned = plan(input.shape, None, input.dtype, dims, True)
+    one = is_one(g, input.size, input)  # of floats alone
+    if planned is None or one is None or not input._c_contiguous:
         return None
     _, n, _, _, sizes = planned
     out, data = type(input)(input.shape, input.dtype), input.data

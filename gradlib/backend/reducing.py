@@ -12,9 +12,9 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.copying import row_major_copy
-from gradlib.backend.kernel_text import ALL_CTYPES, CTYPES, INFINITE, THREADS, WARP_SUM
+from gradlib.backend.kernel_text import CTYPES, INFINITE, THREADS, WARP_SUM
 from gradlib.backend.launching import kernels
-from gradlib.backend.line_layout import EACH, of_lines, plan, plan_of
+from gradlib.backend.line_layout import EACH, of_lines, plan
 from gradlib.backend.lines import MANY, reduced
 
 _FOLDS = {
@@ -137,10 +137,11 @@ def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False
         keepdim: leave them with size 1.
     Returns: None where there is no kernel for it.
     """
-    planned = plan_of(input, CTYPES, axis, keepdim)
-    if planned is None:
+    data, dtype = input.data, input.dtype
+    planned = plan(input.shape, None if input._c_contiguous else input.strides, dtype, axis, keepdim)
+    if planned is None or dtype.char not in CTYPES:
         return None
-    (shape, n, count, strided, sizes), data, dtype = planned, input.data, input.dtype
+    shape, n, count, strided, sizes = planned
     out = type(input)(shape, dtype)
     values = (data.ptr, out.data.ptr, power or (count if mean else 1))
     return out if _kernel(name, dtype.char, strided).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
@@ -153,8 +154,8 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
     """
     char, whole = input.dtype.char, name != "logsumexp"  # which alone writes no element for each that it reads
     strides = None if whole or input._c_contiguous else input.strides
-    planned = plan(input.shape, strides, input.itemsize, axis, keepdim) if char in CTYPES and input.ndim else None
-    if planned is None:
+    planned = plan(input.shape, strides, input.dtype, axis, keepdim)
+    if planned is None or char not in CTYPES or not input.ndim:
         return None
     shape, n, _, strided, sizes = planned
     data = (row_major_copy(input) if whole and not input._c_contiguous else input).data
@@ -164,11 +165,12 @@ def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> A
 
 def nonzero(input: Array, axis: Any) -> Array | None:
     """How many elements are not 0, as int64; ``axis`` and None as for ``folded``."""
-    planned = plan_of(input, ALL_CTYPES, axis, False)
+    data, dtype = input.data, input.dtype
+    planned = plan(input.shape, None if input._c_contiguous else input.strides, dtype, axis, False)
     if planned is None:
         return None
-    (shape, n, _, strided, sizes), data = planned, input.data
-    out, kernel = type(input)(shape, "q"), _kernel("nonzero", input.dtype.char, strided)
+    shape, n, _, strided, sizes = planned
+    out, kernel = type(input)(shape, "q"), _kernel("nonzero", dtype.char, strided)
     return out if kernel.run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, *sizes) else None
 
 
@@ -176,10 +178,11 @@ def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> 
     """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``; or
     of floats the largest ("max_size") or smallest ("min_size") absolute values.
     """
-    planned = plan_of(input, ALL_CTYPES, axis, keepdim)
+    data, dtype = input.data, input.dtype
+    planned = plan(input.shape, None if input._c_contiguous else input.strides, dtype, axis, keepdim)
     if planned is None:
         return None
-    (shape, n, _, strided, sizes), data, dtype = planned, input.data, input.dtype
+    shape, n, _, strided, sizes = planned
     out = type(input)(shape, dtype)
     places = type(input)(shape, "q") if placed else None
     values = (data.ptr, out.data.ptr, 0 if places is None else places.data.ptr)

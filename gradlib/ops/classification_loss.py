@@ -129,7 +129,7 @@ def _check_classes(input: Any, shape: tuple[int, ...], target: Any, given: tuple
 
 def _check_weight(input: Any, weight: Any, dim: int) -> None:
     of = input._array if type(input) is Tensor else raw(input)
-    if (weight._array if type(weight) is Tensor else raw(weight)).shape != of.shape[dim : dim + 1]:
+    if (weight._array if isinstance(weight, Tensor) else weight).shape != of.shape[dim : dim + 1]:
         raise RuntimeError(
             f"weight tensor should be defined either for all {input.shape[dim]} classes or no classes but got weight tensor of shape: "
             f"{list(weight.shape)}"

@@ -90,7 +90,7 @@ def wide(dtype: Any) -> Any:
 
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
-    axis, dtype = None if dim is None else axes(input.ndim, dim), input.dtype
+    axis, dtype = dim if dim is None or (type(dim) is int and 0 <= dim < input.ndim) else axes(input.ndim, dim), input.dtype
     if xp is not np and dtype.char in WHOLE and (made := folded("sum", input, axis, keepdim)) is not None:
         return made
     least = LEAST_ALONE if axis is None else LEAST

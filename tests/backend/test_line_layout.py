@@ -10,7 +10,7 @@ import pytest
 
 import gradlib
 from gradlib import cuda
-from gradlib.backend import line_layout, line_slopes, moments
+from gradlib.backend import line_slopes, moments, reducing
 from gradlib.backend.dtype import as_dtype
 from gradlib.backend.line_layout import GROUPS, LONGEST, plan
 from tests.device import cupy, skip_module_without_cuda
@@ -56,7 +56,7 @@ def by_kernel(monkeypatch) -> None:
         assert made is not None, args
         return made
 
-    for module in (line_layout, moments, line_slopes):
+    for module in (reducing, moments, line_slopes):
         monkeypatch.setattr(module, "plan", served)
 
 
@@ -142,7 +142,7 @@ def places(planned: Any) -> list[list[int]]:
     ],
 )  # fmt: skip
 def test_lines_that_lie_evenly_are_told_from_others(shape, strides, axis, strided):
-    planned = plan(shape, None if strides is None else tuple(4 * each for each in strides), 4, axis, True)
+    planned = plan(shape, None if strides is None else tuple(4 * each for each in strides), np.dtype("f"), axis, True)
     x = np.arange(1 << 12, dtype=np.int32)
     x = x[: int(np.prod(shape))].reshape(shape) if strides is None else np.lib.stride_tricks.as_strided(x, shape, np.array(strides) * 4)
     reduced = range(x.ndim) if axis is None else np.atleast_1d(axis)[: x.ndim] % max(x.ndim, 1)
@@ -152,11 +152,12 @@ def test_lines_that_lie_evenly_are_told_from_others(shape, strides, axis, stride
 
 
 def test_what_lies_as_no_kernel_has_it_is_left_to_cupy():
+    assert plan((4,), None, np.dtype("F"), 0, False) is None
     for shape, strides, axis in (
         ((4,), (-4,), 0), ((4, 0), None, 0), ((2,) * 9, None, (0, 2, 4, 6, 8)), ((4, 3), (6, 4), 0), ((LONGEST + 1,), None, 0),
         ((3,), None, 1), ((2, 3), (1 << 34, 4), None),
     ):  # fmt: skip
-        assert plan(shape, strides, 4, axis, False) is None
+        assert plan(shape, strides, np.dtype("f"), axis, False) is None
     host = np.random.default_rng(3).normal(size=(2, 3) * 5).astype("f")
     for of, dim in ((lambda x: x, (0, 2, 4, 6, 8)), (lambda x: x[::-1, 0, :, 0, :, 0, :, 0, :, 0], (0, 2))):
         x, y = gradlib.as_tensor(of(host)).requires_grad_(), gradlib.as_tensor(of(cupy.asarray(host))).requires_grad_()
