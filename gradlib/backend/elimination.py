@@ -270,10 +270,7 @@ def solved(A: Array, B: Sequence[Array], left: bool, vector: bool) -> Array | No
     right = B[0][..., None] if vector else B[0]
     if A.dtype != right.dtype:
         return None
-    if not left:
-        A, right = A.mT, right.mT
-    if A.shape[:-2] != right.shape[:-2]:
-        A, right = stacks_alike(A, right)
+    A, right = stacks_alike(A, right, left)
     if (plan := _planned(A)) is None or not 0 < right.size <= MOST or (others := steps(right)) is None:
         return None
     blocks, n, strides = plan
@@ -288,10 +285,8 @@ def solved_slopes(g: Array, A: Array, X: Array | None, left: bool, vector: bool)
     if X is None or type(X) is not type(g) or g.dtype != A.dtype or X.dtype != A.dtype or not 0 < g.size <= MOST:
         return None
     right, solution = (g[..., None], X[..., None]) if vector else (g, X)
-    if not left:
-        A, right, solution = A.mT, right.mT, solution.mT
-    if A.shape[:-2] != right.shape[:-2]:
-        A, right = stacks_alike(A, right)
+    A, right = stacks_alike(A, right, left)
+    solution = solution if left else solution.mT
     if (plan := _planned(A.mT)) is None or (others := steps(right)) is None or (apart := steps(solution)) is None:
         return None
     blocks, n, strides = plan

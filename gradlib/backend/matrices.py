@@ -193,12 +193,18 @@ def scaled_by_reciprocals(V: Array, s: Array, broken: Array, atol: Any, rtol: An
     return out if _kernel("scaled", V.dtype.char).run(data.device_id, n, THREADS, *values) else None
 
 
-def stacks_alike(A: Array, B: Array) -> list[Array]:
+def stacks_alike(A: Array, B: Array, left: bool = True) -> tuple[Array, Array]:
     """Matrices A and B in their common batch shape, those of each as far apart from one another: views where they can be.
 
+    Args:
+        left: that they stand as in A X = B; if not they are transposed, since X A = B is that of the transposed matrices.
     Raises: ValueError where the batches do not broadcast.
     """
-    batch, made = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), []
+    if not left:
+        A, B = A.mT, B.mT
+    if A.shape[:-2] == B.shape[:-2]:
+        return A, B
+    batch, made = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), list[Array]()
     for x in (A, B):
         if x.shape[:-2] != batch:
             rows, columns = x.shape[-2:]
@@ -206,7 +212,7 @@ def stacks_alike(A: Array, B: Array) -> list[Array]:
             x = broadcast_to(x, (*batch, rows, columns))
             x = x if alone else x.copy()
         made.append(x)
-    return made
+    return made[0], made[1]
 
 
 def triangle_solved(A: Array, B: Sequence[Array], upper: bool, unit: bool, left: bool) -> Array | None:
@@ -216,13 +222,9 @@ def triangle_solved(A: Array, B: Sequence[Array], upper: bool, unit: bool, left:
         B: a list of one, of the dtype of A.
     Returns: None where no kernel serves it.
     """
-    right = B[0]
-    if A.dtype != right.dtype or A.dtype.char not in REAL:
+    if A.dtype != B[0].dtype or A.dtype.char not in REAL:
         return None
-    if not left:
-        A, right = A.mT, right.mT
-    if A.shape[:-2] != right.shape[:-2]:
-        A, right = stacks_alike(A, right)
+    A, right = stacks_alike(A, B[0], left)
     rows, columns = right.shape[-2:]
     if not 0 < right.size <= MOST or rows > WIDEST or (A_steps := steps(A)) is None or (B_steps := steps(right)) is None:
         return None

@@ -362,8 +362,7 @@ def fitted(A: Array, B: Array, rtol: float, driver: str, asks: bool, vector: boo
     Returns: None where no kernel serves it.
     """
     own, right = A.shape[:-2], B[..., None] if vector else B
-    if own != right.shape[:-2]:
-        A, right = stacks_alike(A, right)
+    A, right = stacks_alike(A, right)
     shape, char = A.shape, A.dtype.char
     plan, n = _planned(shape, char, None, True), right.shape[-1]
     if plan is None or not 0 < right.size <= MOST or (strides := steps(A)) is None or (others := steps(right)) is None:

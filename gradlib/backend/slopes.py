@@ -326,10 +326,8 @@ def triangle_slopes(g: Any, A: Array, out: Any, upper: bool, unit: bool, left: b
     """The gradients of triangles and of what was on the right, in their common batch shape, by the solution."""
     if out is None or type(out) is not type(A) or type(g) is not type(A) or not 0 < out.size <= MOST or A.shape[-1] > TALLEST:
         return None
-    if not left:
-        A, g, out = A.mT, g.mT, out.mT
-    if A.shape[:-2] != g.shape[:-2]:
-        A, g = stacks_alike(A, g)
+    A, g = stacks_alike(A, g, left)
+    out = out if left else out.mT
     n, c = out.shape[-2:]
     by_right = type(A)(out.shape, A.dtype)
     sizes = n, c, bool(upper) == bool(left), bool(unit)

@@ -55,7 +55,7 @@ def _solved(xp: Any, solver: Callable[..., Any], A: Any, B: Any, left: bool, *ar
     if A.ndim == 2 < B.ndim and B.size:  # one matrix is decomposed once, for the columns of all
         rows = B.mT
         return solver(xp, A, rows.reshape((-1, len(A))).mT, *args).mT.reshape(rows.shape).mT
-    if xp is not np and A.shape[:-2] != B.shape[:-2]:
+    if xp is not np:
         A, B = stacks_alike(A, B)
     return solver(xp, A, B, *args) if B.size or xp is np else B.copy()  # of nothing CuPy's solvers fail
 
