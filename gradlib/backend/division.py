@@ -8,6 +8,7 @@ Source: the divmod of Python's floats; c10::div_floor_floating.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,19 +18,21 @@ from gradlib.backend.pointwise import of_two
 from gradlib.backend.where import where
 
 
-def floor_divide(input: Any, other: Any) -> Array:
-    """The largest whole number not above each quotient. Numbers or arrays of the current device; integers by zero give 0."""
-    return (cupy().floor_divide if _are_whole(input, other) else _small("floor_divide"))(input, other)
+def _floored(name: str, whole: str) -> Callable[[Any, Any], Array]:
+    """A part of floor division, of numbers or arrays of the current device: of integers CuPy's function ``whole``, of floats the kernel."""
+
+    def run(input: Any, other: Any) -> Array:
+        return (getattr(cupy(), whole) if _are_whole(input, other) else _small(name))(input, other)
+
+    return run
 
 
-def remainder(input: Any, other: Any) -> Array:
-    """The remainder of floor division, with the sign of other; a zero has that of input."""
-    return (cupy().remainder if _are_whole(input, other) else _small("remainder"))(input, other)
-
-
-def modulo(input: Any, other: Any) -> Array:
-    """The remainder of floor division, with the sign of other, also of a zero."""
-    return (cupy().remainder if _are_whole(input, other) else _small("modulo"))(input, other)
+floor_divide = _floored("floor_divide", "floor_divide")
+"""The largest whole number not above each quotient; integers by zero give 0."""
+remainder = _floored("remainder", "remainder")
+"""The remainder of floor division, with the sign of the divisor; a zero has that of the dividend."""
+modulo = _floored("modulo", "remainder")
+"""The remainder of floor division, with the sign of the divisor, also of a zero."""
 
 
 def fmod(input: Any, other: Any) -> Array:

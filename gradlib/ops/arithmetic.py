@@ -240,11 +240,11 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
     if xp is not np and (is_cupy(input) or is_cupy(other)):
         return getattr(division, name)(input, other)
-    if any(getattr(each, "dtype", _INTEGER).kind not in "iu" for each in (input, other)):
-        return getattr(vectorised, name)(np, input, other)
+    if getattr(input, "dtype", _INTEGER).kind not in "iu" or getattr(other, "dtype", _INTEGER).kind not in "iu":
+        return getattr(vectorised, name).on_host(input, other)
     try:
         with np.errstate(divide="raise"):
-            return getattr(np, name)(input, other)
+            return getattr(np, name, np.remainder)(input, other)  # which is NumPy's modulo
     except FloatingPointError:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero") from None
 
@@ -361,8 +361,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def modulo(xp: Any, input: Any, other: Any) -> Any:
     """The remainder as NumPy and the array API standard have it: a zero too has the sign of other. Raises: as ``remainder``."""
-    rest = _divided(xp, "remainder", input, other)
-    return rest if rest.dtype.kind in "iu" else xp.where(rest == 0, xp.copysign(rest, other), rest)
+    return _divided(xp, "modulo", input, other)
 
 
 @op(

@@ -56,4 +56,9 @@ from gradlib.backend.vectorised.passes import (
     reciprocal as reciprocal,
     reciprocal_root as reciprocal_root,
 )
-from gradlib.backend.vectorised.remainders import floor_divide as floor_divide, fmod as fmod, remainder as remainder
+from gradlib.backend.vectorised.remainders import (
+    floor_divide as floor_divide,
+    fmod as fmod,
+    modulo as modulo,
+    remainder as remainder,
+)

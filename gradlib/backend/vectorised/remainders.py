@@ -1,4 +1,4 @@
-"""Division with a rest: fmod, remainder, floor_divide, with NumPy's bits; but where no rest is left, it has the sign of the dividend."""
+"""Division with a rest: fmod, remainder, modulo, floor_divide, with NumPy's bits; a remainder of zero has the sign of the dividend."""
 
 from __future__ import annotations
 
@@ -75,15 +75,20 @@ def fmod(x: Array, y: Any, out: Array) -> None:
     sign_like(x, out)
 
 
-def _sign_zeros(x: Array, out: Array) -> None:
-    """Give zeros, which are 0.0, the sign of x."""
-    zero = np.equal(out, 0)
+def _floored_rest(x: Array, y: Any, like: Any, out: Array) -> None:
+    """Write what floor division leaves; zeros have the sign of ``like``, which is x or y."""
+    if x.dtype.char == "f":
+        _rest(np.floor, x, y, out)
+    else:
+        wide = np.asarray(y, np.float64)
+        _wide_rest(x, wide, out)
+        if not _has_signs(wide, out):
+            np.add(out, wide, out, where=np.multiply(out, wide) < 0)
+    zero = np.equal(out, 0)  # all 0.0
     if zero.any():
         c = CONSTANTS[out.dtype.char]
-        signs = np.bitwise_and(x.view(c.bits), c.sign)
-        signs *= zero
         bits = out.view(c.bits)
-        bits |= signs
+        bits |= np.bitwise_and(np.asarray(like, out.dtype).view(c.bits), c.sign) * zero
 
 
 def _small_remainder(x: Any, y: Any, out: Array | None = None) -> Any:
@@ -97,14 +102,13 @@ def _small_remainder(x: Any, y: Any, out: Array | None = None) -> Any:
 @of_two(_divides, library=_small_remainder)
 def remainder(x: Array, y: Any, out: Array) -> None:
     """The remainder of floor division, with the sign of y; a zero has that of x."""
-    if x.dtype.char == "f":
-        _rest(np.floor, x, y, out)
-    else:
-        wide = np.asarray(y, np.float64)
-        _wide_rest(x, wide, out)
-        if not _has_signs(wide, out):
-            np.add(out, wide, out, where=np.multiply(out, wide) < 0)
-    _sign_zeros(x, out)
+    _floored_rest(x, y, x, out)
+
+
+@of_two(_divides, library=np.remainder)
+def modulo(x: Array, y: Any, out: Array) -> None:
+    """The same, and a zero too has the sign of y."""
+    _floored_rest(x, y, y, out)
 
 
 @of_two(_divides)
