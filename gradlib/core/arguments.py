@@ -159,8 +159,7 @@ def _as_declared(op: Any, name: str, kind: str) -> str:
     """What an argument of an operation takes: whether it is a tensor, or a list of them, stands in its declaration."""
     if name == op.sequence:
         return kind if kind == "Sequence[Tensor]" else "Any"
-    meets = len(op.tensors) > 1 and (op.kind in ("elementwise", "none") or isinstance(op.promote, str))
-    if kind == "Tensor" and meets and not isinstance(sys.exc_info()[1], AttributeError):
+    if kind == "Tensor" and op.numbers_first and len(op.tensors) > 1 and not isinstance(sys.exc_info()[1], AttributeError):
         return "Operand"  # a number meets the other operand, unless what failed was to ask it for what a tensor has
     if (name in op.tensors) is kind.startswith(("Tensor", "Operand", "Sequence[Tensor]")):
         return kind

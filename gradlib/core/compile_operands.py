@@ -17,12 +17,8 @@ def is_loose(op: Op) -> bool:
 
 
 def may_follow(op: Op, variant: Variant) -> bool:
-    """Whether the first Tensor may also be the second operand, after a number or a raw array: on a device, where a call costs more.
-
-    So it is where torch calls that ``other``, or ``exponent``: whatever else stands beside a tensor cannot be written in its place.
-    """
-    alike = len(op.tensors) == 2 and op.tensors[1] in ("other", "exponent")
-    return variant.on_device and alike and not is_loose(op) and bool(op.promote)
+    """Whether the first Tensor may also be the second operand, after a number or a raw array: on a device, where a call costs more."""
+    return variant.on_device and op.numbers_first and len(op.tensors) == 2 and not is_loose(op)
 
 
 def first_tensor(op: Op, variant: Variant) -> str | None:

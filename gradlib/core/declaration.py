@@ -70,6 +70,8 @@ class Op:
         meet: the function on raw operands that brings them to one dtype; None where they stay as they are.
         meets_by_dtype: whether all that it goes by are dtypes, whether arrays have dimensions, and the types of numbers;
             meeting_sees_numbers: unless there is a number beside integers or a half type.
+        numbers_first: whether a number may stand in the place of any operand but one, so before the first tensor too: where operands meet
+            by their dtypes, and numbers need not fit that of the input.
         meetings: what it made of operands on a device so far, by these: see `gradlib.core.meeting`.
         view: whether the result may share the first input's memory.
         overwrites: the name of the argument that lets the value write its first one itself; None where it never does.
@@ -150,6 +152,7 @@ class Op:
         self.promote, self.meet = promote, meeting(promote)
         self.meets_by_dtype = isinstance(promote, str) or getattr(promote, "by_dtype", False)
         self.meeting_sees_numbers = getattr(promote, "sees_numbers", False)
+        self.numbers_first = self.meets_by_dtype and not getattr(promote, "fits", False)
         self.meets_numbers_alike = isinstance(promote, str) or getattr(promote, "numbers_alike", False)
         self.meetings: dict[tuple[Any, ...], Any] = {}
         self.outputs = outputs or ("out",)

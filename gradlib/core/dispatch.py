@@ -264,12 +264,13 @@ def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, 
             most, held = max(most, dtypes.category(value.dtype)), min(held, dtypes.largest(value.dtype))
     if target is None:
         target = next(place for place in given.places if place is not None and place != HOST)
-    moved = []
+    moved: list[Any] = []
     for x, value, place in zip(given.inputs, given.values, given.places, strict=True):
         if place is not None and place != target:
             if value.ndim or place != HOST:
                 raise RuntimeError(_apart(op, given, target, place))
-            number = _number_in(op, x, value, most, held if most > 1 else _ALWAYS_WHOLE)
+            may_be_number = bool(moved) or op.numbers_first
+            number = _number_in(op, x, value, most, held if most > 1 else _ALWAYS_WHOLE) if may_be_number else None
             x = number if number is not None else x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(value, target)
         moved.append(x)
     return tuple(op.with_inputs(args, moved))

@@ -44,6 +44,8 @@ def takes(
                     break
             else:
                 return values
+        if fitting and not hasattr(first, "dtype"):
+            raise TypeError(f"{name}: a number stands for the tensor whose dtype other numbers are to fit")
         met = promote(values, to_float, fitting)
         for value in met:
             if hasattr(value, "dtype"):

@@ -10,6 +10,7 @@ import pytest
 
 import gradlib
 from benchmarks.python_calls import python_calls
+from gradlib.core.op import REGISTRY
 from tests.device import skip_module_without_cuda
 from tests.values import host
 
@@ -56,9 +57,16 @@ def test_numbers_that_come_first_and_tensors_of_the_host_without_dimensions_meet
             x = gradlib.tensor([1, 3, 4]).to(kind)
             y = gradlib.tensor(3).to(other) if isinstance(other, str) else other
             for beside in [y] if isinstance(other, (str, complex)) else [y, gradlib.tensor(y)]:
-                for turned in (False, True)[: 1 if name == "clamp_min" else 2]:  # whose first operand is a tensor
+                for turned in (False, True):
                     right, made = (found(operation, *((beside, each) if turned else (each, beside))) for each in (x, x.to("cuda")))
                     assert made == right, (name, kind, other, turned)
+
+
+def test_a_number_comes_first_on_the_fast_path_whatever_the_second_operand_is_called():
+    x = gradlib.tensor([1.0, 3.0], device="cuda")
+    for name, case in {"isin": lambda: gradlib.isin(2.0, x), "tanh_backward": lambda: REGISTRY["tanh_backward"].call(2.0, x)}.items():
+        case()
+        assert "slow_path" not in python_calls(case), name
 
 
 REAL = {
