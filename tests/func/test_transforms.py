@@ -26,6 +26,29 @@ def same(got: gradlib.Tensor, want: Any, tolerance: float = 1e-10) -> None:
     np.testing.assert_allclose(host(got), want, rtol=tolerance, atol=tolerance)
 
 
+linalg = gradlib.linalg
+FORMULAS: dict[str, Callable[[gradlib.Tensor], Any]] = {
+    "inv": lambda x: [linalg.inv(x)],
+    "solve": lambda x: [linalg.solve(x, x.sin()), linalg.solve(x, x[0]), linalg.solve(x, x * x, left=False)],
+    "solve_triangular": lambda x: [
+        linalg.solve_triangular(x, x.cos(), upper=True),
+        linalg.solve_triangular(x, x.cos(), upper=False, left=False, unitriangular=True),
+    ],
+    "det": lambda x: [linalg.det(x), linalg.slogdet(x).logabsdet],
+    "cholesky": lambda x: [linalg.cholesky(x @ x.mT), linalg.cholesky(x @ x.mT, upper=True)],
+    "eigh": lambda x: [linalg.eigvalsh(x), (lambda values, V: (V * values.sin()) @ V.mT)(*linalg.eigh(x))],
+    "eig": lambda x: [linalg.eigvals(x).real, linalg.eig(x).eigenvectors.abs()],
+    "svd": lambda x: [linalg.svdvals(x), (lambda U, S, Vh: U @ (S[:, None] ** 2 * Vh))(*linalg.svd(x, full_matrices=False))],
+    "qr": lambda x: linalg.qr(x),
+    "pinv": lambda x: [linalg.pinv(x)],
+    "lstsq": lambda x: [linalg.lstsq(x, x.sin() + 1).solution, linalg.lstsq(x, x[:, 0] ** 2, driver="gels").residuals],
+    "layer_norm": lambda x: [gradlib.nn.functional.layer_norm(x, x.shape[1:], x[0].sin(), x[0])],
+    "order": lambda x: [gradlib.sort(x * x, 1).values, gradlib.topk(x.sin(), 2, 0).values, gradlib.cummax(x**3, 1).values],
+    "losses": lambda x: [gradlib.nn.functional.huber_loss(x, x * x), gradlib.nn.functional.mse_loss(x, x.sin())],
+}
+SQUARE = ("inv", "solve", "solve_triangular", "det", "cholesky", "eigh", "eig")
+
+
 class TestGrad:
     def test_value_and_arguments(self) -> None:
         x, y = drawn(4, 3), drawn(3, seed=1)
@@ -143,9 +166,25 @@ class TestNesting:
 
     def test_forward_over_forward_of_what_has_no_formula(self) -> None:
         x, t = drawn(3), drawn(3, seed=1)
-        f = lambda x: gradlib.linalg.pinv(x.outer(x) + gradlib.eye(3)).sum()  # noqa: E731
+        f = lambda x: x.cumprod(0).sum()  # noqa: E731
         second = jvp(lambda x: jvp(f, (x,), (t,))[1], (x,), (t,))[1]
         same(second, t @ hessian(f)(x) @ t)
+
+    @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)], ids=str)
+    @pytest.mark.parametrize("name", FORMULAS)
+    def test_formulas_for_tangents_at_the_second_order(self, name: str, shape: tuple[int, int]) -> None:
+        x, w = drawn(*shape), drawn(64, seed=1)
+
+        def f(x: gradlib.Tensor) -> gradlib.Tensor:
+            if name in SQUARE:
+                x = x @ x.mT + x[:, :1] + gradlib.arange(1.0, len(x) + 1).diag()
+            parts = [y.reshape(-1) for y in FORMULAS[name](x)]
+            return sum((w[: y.shape[0]] * y + 0.3 * y**2).sum() for y in parts)
+
+        same(jacfwd(f)(x), jacrev(f)(x), 1e-7)
+        want = host(jacrev(grad(f))(x))
+        for made in (jacfwd(grad(f)), jacfwd(jacfwd(f))):
+            np.testing.assert_allclose(host(made(x)), want, atol=1e-8 * max(1, np.abs(want).max()))
 
     def test_gradients_of_each_example(self) -> None:
         w, x = drawn(3, 2), drawn(4, 3, seed=1)

@@ -16,6 +16,7 @@ from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
+from gradlib.ops.convert import to
 from gradlib.ops.join import cat
 from gradlib.ops.linalg.matrices import (
     LinAlgError,
@@ -148,6 +149,16 @@ def _eig_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     return solve_op(back, [inner @ back], True, False)
 
 
+def _eig_tangent(t_A: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
+    """The diagonal of V^-1 t_A V, and V times the rest of it over l_j - l_i, of which each column keeps its length."""
+    inner = solve_op(eigenvectors, [to(t_A, dtype=eigenvectors.dtype) @ eigenvectors], True, False)
+    mask = diagonal_mask(eigenvectors)
+    gaps = where_op(mask, 1.0, eigenvalues[..., None, :] - eigenvalues[..., :, None])
+    moved = eigenvectors @ where_op(mask, 0.0, inner / gaps)
+    along = sum((eigenvectors.conj() * moved).real, -2)
+    return sum(where_op(mask, inner, 0.0), -1), moved - eigenvectors * along[..., None, :]
+
+
 def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
     """The decomposition of this name by ``numpy.linalg`` or ``cupy.linalg``; the identity replaces a GPU's matrices that are not finite."""
     safe, broken = (A, None) if xp is np else without_broken(xp, A)  # NumPy's refuse those, as torch does
@@ -164,7 +175,7 @@ def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
 
 @op(
     "other", promote=matrices("eig", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
-    A=_eig_slope,
+    A=_eig_slope, jvp=_eig_tangent,
 )  # fmt: skip
 def eig_op(xp: Any, A: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix."""
@@ -344,8 +355,34 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
     return result
 
 
+def _svd_tangent(t_A: Any, U: Any, S: Any, Vh: Any) -> tuple[Any, Any, Any]:
+    """The same formula for a tangent: of P = U^H t_A V the diagonal, and the rest over the gaps; the phase of complex vectors is U's."""
+    k = S.shape[-1]
+    whole, U, Vh = (U, Vh), U[..., :, :k], Vh[..., :k, :]
+    mask = diagonal_mask(U[..., :k, :])
+    gaps = where_op(mask, 1.0, S[..., None, :] ** 2 - S[..., :, None] ** 2)
+    by_right = t_A @ adjoint(Vh)
+    P = adjoint(U) @ by_right
+    scaled, turned = P * S[..., None, :], S[..., :, None] * P
+    of_U = where_op(mask, 0.0, (scaled + adjoint(scaled)) / gaps)
+    of_V = where_op(mask, 0.0, (turned + adjoint(turned)) / gaps)
+    if P.dtype.kind == "c":
+        of_U = where_op(mask, (P - adjoint(P)) * 0.5 / S[..., None, :], of_U)
+    of_S = sum(where_op(mask, P, 0.0), -1)
+    of_U, of_Vh = U @ of_U, adjoint(of_V) @ Vh
+    if U.shape[-2] > k:
+        of_U = of_U + (by_right - U @ P) / S[..., None, :]
+    if Vh.shape[-1] > k:
+        of_Vh = of_Vh + (adjoint(U) @ t_A - P @ Vh) / S[..., :, None]
+    if whole[0].shape[-1] > k:
+        of_U = cat([of_U, whole[0][..., :, k:] * 0], -1)
+    if whole[1].shape[-2] > k:
+        of_Vh = cat([of_Vh, whole[1][..., k:, :] * 0], -2)
+    return of_U, of_S.real if of_S.dtype.kind == "c" else of_S, of_Vh
+
+
 @op(
-    "other", outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope,
+    "other", outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope, jvp=_svd_tangent,
     kernels={"out": singular.decomposed, "A": slopes.svd_slope},
 )  # fmt: skip
 def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
@@ -434,8 +471,21 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
     return made if beyond is None else cat([made, beyond], -1)
 
 
+def _qr_tangent(t_A: Any, Q: Any, R: Any) -> tuple[Any, Any]:
+    """Of square R: t_R is T R, and t_Q what is left of t_A R^-1, where T is the upper triangle, the diagonal halved, of W + W^H for
+    W = Q^H t_A R^-1. Of more columns the first determine Q, and t_R is Q^H (t_A - t_Q R).
+    """
+    rows = Q.shape[-2]
+    of_Q = solve_triangle(R[..., :rows], t_A[..., :rows], True, False, left=False)
+    inner = adjoint(Q) @ of_Q
+    inner = triu(inner + adjoint(inner))
+    inner = where_op(diagonal_mask(inner), inner * 0.5, inner)
+    of_Q = of_Q - Q @ inner
+    return of_Q, inner @ R if R.shape[-1] <= rows else adjoint(Q) @ (t_A - of_Q @ R)
+
+
 @op(
-    "other", outputs=("Q", "R"), complex="explicit", A=_qr_slope,
+    "other", outputs=("Q", "R"), complex="explicit", A=_qr_slope, jvp=_qr_tangent,
     kernels={"out": reflections.decomposed, "A": slopes.qr_slope},
 )  # fmt: skip
 def qr_op(xp: Any, A: Any) -> Any:

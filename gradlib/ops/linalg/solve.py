@@ -17,6 +17,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where
 from gradlib.ops.rearrange import tril, triu
+from gradlib.ops.reduce import sum
 
 __all__ = ["inverse", "pinverse"]
 
@@ -243,6 +244,13 @@ def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
     return ((back - A @ K) @ P) @ Ph - adjoint(K @ P) + PhK - (PhK @ P) @ A
 
 
+def _pinv_tangent(t_A: Any, A: Any, out: Any) -> Any:
+    """The same formula for a tangent."""
+    turned = adjoint(t_A)
+    left, right = out @ adjoint(out) @ turned, turned @ adjoint(out) @ out
+    return left - (left @ A) @ out + right - out @ (A @ right) - out @ (t_A @ out)
+
+
 def _by_values(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any]:
     """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
     if hermitian:
@@ -265,7 +273,10 @@ def _by_values(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> tuple[
     return inverse if broken is None else xp.where(broken[..., None, None], nan_of(inverse.dtype), inverse), values
 
 
-@op("other", complex="explicit", A=_pinv_slope, kernels={"out": singular.pseudoinverse, "A": slopes.pinv_slope})
+@op(
+    "other", complex="explicit", A=_pinv_slope, jvp=_pinv_tangent,
+    kernels={"out": singular.pseudoinverse, "A": slopes.pinv_slope},
+)  # fmt: skip
 def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The inverse of matrices on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others."""
     return _by_values(xp, A, atol, rtol, hermitian)[0]
@@ -432,9 +443,23 @@ def _fit_slope(g: Any, A: Any, B: Any, solution: Any, inverse: Any, vector: bool
     return made
 
 
+def _fit_tangent(
+    t_A: Any, t_B: Any, A: Any, B: Any, solution: Any, residuals: Any, inverse: Any, vector: bool
+) -> tuple[Any, Any, None, None, Any]:
+    """That of P B, and of the squares of what is left, A X - B, at right angles to which A's columns are."""
+    moved = _pinv_tangent(t_A, A, inverse)
+    tB, B, X = _columns(vector, t_B, B, solution)
+    of_solution = moved @ B + inverse @ tB
+    of_residuals = residuals * 0
+    if residuals.size:
+        products = (A @ X - B).conj() * (t_A @ X - tB)
+        of_residuals = sum(products.real if products.dtype.kind == "c" else products, -2) * 2
+    return of_solution[..., 0] if vector else of_solution, of_residuals, None, None, moved
+
+
 @op(
     "other", outputs=("solution", "residuals", "rank", "singular_values", "inverse"), differentiable=(0, 1, 4), complex="explicit",
-    A=_fit_slope, B=_fit_slope_of_right, kernels={"out": singular.fitted, "A": slopes.fit_slope},
+    A=_fit_slope, B=_fit_slope_of_right, jvp=_fit_tangent, kernels={"out": singular.fitted, "A": slopes.fit_slope},
 )  # fmt: skip
 def lstsq_op(xp: Any, A: Any, B: Any, rtol: Any, driver: str, asks: bool, vector: bool) -> Any:
     """What ``lstsq`` returns, and the pseudoinverse. ``asks``: whether for "gelsd" and "gelss" residuals depend on the rank."""
