@@ -49,7 +49,7 @@ FORMULAS = {
     "logits_with_weight": ("x y w", "(1 - y) * x + (1 + (w - 1) * y) * (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
     "share": ("x y a b", "-(x * (y * a + b))"),
     "share_slope": ("g x a b c", "(x * a + b) * (-g / c)"),
-    "smooth_absolute": ("x b w", "[&] { const T size = fabs(x), near = min(size, b); return (size - near * T(0.5)) * near / w; }()"),
+    "smooth_absolute": ("x b w", "[&] { const T size = fabs(x), near = min(size, b); return (size - near * T(0.5)) * (near / w); }()"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
     "squared_slope": ("g x y c", "(x - y) * (g * c)"),
@@ -61,7 +61,7 @@ SUMS = {
     "absolute": ("x y", "fabs(T(E(x - y)))"),
     "product": ("x y", "x * y"),
     "shares": FORMULAS["share"],
-    "smooth": ("x y b", "[&] { const T size = fabs(x - y), near = min(size, b); return T(E((size - near * T(0.5)) * near)); }()"),
+    "smooth": ("x y b c", "[&] { const T size = fabs(x - y), near = min(size, b); return T(E((size - near * T(0.5)) * (near / c))); }()"),
     "squared": ("x y", "[&] { const T away = T(E(x - y)); return T(E(away * away)); }()"),
 }
 """The same of formulas that are summed over all elements of arrays of one shape. E rounds what the elements of losses are rounded to."""

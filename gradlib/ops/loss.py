@@ -19,8 +19,9 @@ from gradlib.ops.broadcast import broadcast_tensors
 from gradlib.ops.convert import to
 from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sign, square
+from gradlib.ops.finite import isinf, nan_to_num
 from gradlib.ops.reduce import back, count, mean, sum, total, total_of_squares
-from gradlib.ops.select import where_op
+from gradlib.ops.select import clamp, where_op
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -166,7 +167,7 @@ def _each_slope(g: Any, away: Any, kind: str, beta: float) -> Any:
     weight=lambda g, input, target, kind, beta, by: _each(input - target, kind, beta) * (g / by),
     kernels={
         "out": lambda input, target, weight, kind, beta, by: formulas.summed(
-            kind, input, target, *[beta] * (kind == "smooth"), by=by, weight=weight
+            kind, input, target, *(beta, 1) if kind == "smooth" else (), by=by, weight=weight
         )
     },
 )  # fmt: skip
@@ -229,10 +230,11 @@ def l1_loss(
 def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
     if type(input) is np.ndarray and input.dtype.char in "fd" and beta <= dtypes.ALWAYS_HELD:  # as below, in two passes
         return g * ((input if beta == 1 else input / beta).clip(-1, 1) if divided else input.clip(-beta, beta))
-    if not divided:
-        slope = min(beta, dtypes.largest(input.dtype))
-        return g * (where_op(abs(input) >= slope, sign(input) * slope, input) if slope < math.inf else input)
-    return g * where_op(abs(input) >= beta, sign(input), input / beta)
+    if beta > dtypes.largest(input.dtype) or beta == math.inf:  # then every finite number is below
+        near = nan_to_num(input, math.nan, math.inf, -math.inf)  # the input, without a derivative where it is not finite
+        return g * (near if not divided else where_op(isinf(input), sign(input), near / beta))
+    near = clamp(input, -beta, beta)  # which has no derivative at NaN
+    return g * where_op(abs(input) >= beta, sign(input) * (1 if divided else beta), near / beta if divided else near)
 
 
 @op(
@@ -246,8 +248,8 @@ def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True
     size = xp.absolute(input)
     number = size.dtype.type
     near = xp.minimum(size, number(min(beta, dtypes.largest(size.dtype))))
-    made = (size - near * number(0.5)) * near  # x²/2, and (|x| - beta/2) beta beyond
-    return made / number(beta) if divided and beta != 1 else made
+    size = size - near * number(0.5)
+    return size * (near / number(beta) if divided and beta != 1 else near)  # x²/2, and (|x| - beta/2) beta beyond, or these by beta
 
 
 def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) -> list[Any]:
@@ -262,7 +264,7 @@ def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) 
 
 def _distance_on_device(pair: Any, beta: float, divided: bool, mean: bool) -> Any:
     input, target = pair
-    return formulas.summed("smooth", input, target, beta, by=(beta if divided else 1) * (input.size if mean else 1))
+    return formulas.summed("smooth", input, target, beta, beta if divided else 1, by=input.size if mean else 1)
 
 
 def _distance_slopes_on_device(g: Any, pair: Any, beta: float, divided: bool, mean: bool) -> Any:

@@ -243,7 +243,7 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     x = cupy.arange(40.0).reshape(5, 8)
     numbers = [0.5] * (len(formulas.SUMS[name][0].split()) - 2)
     made = formulas.summed(name, x, x + 2, *numbers, by=4)
-    expected = {"absolute": 20, "smooth": (2 - 0.25) * 0.5 * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
+    expected = {"absolute": 20, "smooth": (2 - 0.25) * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
     expected["shares"] = -(x * ((x + 2) * 0.5 + 0.5)).sum().item() / 4
     assert (made.shape, made.item()) == ((), expected[name])
     assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full_like(x, 3)).item() == 3 * expected[name]

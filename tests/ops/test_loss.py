@@ -303,6 +303,37 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
     assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("beyond", [1.0, 2.0, 1e300, math.inf])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_the_slope_of_a_difference_that_is_unknown_or_infinite_does_not_change(reduction: str, beyond: float) -> None:
+    """As in torch: a second derivative is that of a square only where the difference is known to be smaller than the bound."""
+    largest = float(np.finfo(np.float32).max)
+    for loss, join, by in ((F.huber_loss, "delta", 1), (F.smooth_l1_loss, "beta", beyond)):
+        x = gradlib.tensor([0.5, math.nan, math.inf, -math.inf, largest], requires_grad=True)
+        y = gradlib.tensor([0.0, 0.0, 0.0, math.inf, 0.0], requires_grad=True)
+        made = loss(x, y, reduction=reduction, **{join: beyond}).sum()
+        first = gradlib.autograd.grad(made, x, create_graph=True)[0]
+        second = gradlib.autograd.grad(first.sum(), (x, y))
+        assert first[1].isnan()
+        slope = np.float32(1 / by / (5 if reduction == "mean" else 1))
+        expected = np.array([slope, 0, 0, 0, 0 if beyond < largest else slope])
+        for each, wanted in zip(second, (expected, -expected), strict=True):
+            np.testing.assert_allclose(host(each), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_smooth_l1_loss_holds_what_its_square_does_not(dtype: str) -> None:
+    """Half of the largest number, and small ones of which the product is none."""
+    limits = np.finfo(dtype)
+    large, small = float(limits.max) / 2, float(limits.tiny) * 64
+    x = gradlib.tensor([large, -large, 3 * small], dtype=dtype)
+    for beta in (4.0, small):
+        made = F.smooth_l1_loss(x, gradlib.zeros_like(x), beta=beta, reduction="none")
+        last = 2.5 * small if beta == small else 0
+        np.testing.assert_allclose(host(made), [large - beta / 2, large - beta / 2, last], rtol=float(limits.eps) * 2, atol=small / 64)
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.huber_loss, F.smooth_l1_loss])
 @pytest.mark.parametrize("number", [1, 10, 1024, 5000, 70_001])
 def test_the_loss_of_differences_and_its_slopes_are_those_of_each_in_double_precision(loss: Any, number: int) -> None:

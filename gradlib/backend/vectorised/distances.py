@@ -16,9 +16,9 @@ def smooth_absolute(input: Array, beta: float, divided: bool) -> Array:
         np.absolute(x, out)
         near = np.minimum(out, bound[: x.size])
         out -= np.multiply(near, 0.5)
+        if divided and beta != 1:  # before the product, which may be too large or too small a number
+            near /= beta
         out *= near
-        if divided and beta != 1:
-            out /= beta
 
     return blocks(form, input)
 
