@@ -106,7 +106,8 @@ def inner_along(x: Tensor, y: Tensor, axis: int, name: str) -> Tensor:
     x, y = x.movedim(axis_of(axis, x.ndim), -1), y.movedim(axis_of(axis, y.ndim), -1)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"{name} takes operands of one size along the axis, got {x.shape[-1]} and {y.shape[-1]}")
-    return (conjugate(x) * y).sum(-1)
+    made = conjugate(x) * y
+    return cast(made.sum(-1), made.dtype)  # the sum of small integers and masks would be int64
 
 
 @implements(np.kron)

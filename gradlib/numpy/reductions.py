@@ -342,6 +342,8 @@ implements(np.nanmin)(_nan_extremum(min, "nanmin", math.inf))
 def _place_of(operation: Callable[..., Any], name: str, instead: float | None = None) -> Callable[..., Tensor]:
     def place(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(a)
+        if x.is_complex():  # of which only NumPy has an order
+            return written(constant(getattr(np, name)(value_of(x), axis, keepdims=keepdims), x), out, f"numpy.{name}")
         if instead is not None:
             if x.dtype.kind == "f" and bool(all(finite.isnan(x), axis).any()):
                 raise ValueError("All-NaN slice encountered")

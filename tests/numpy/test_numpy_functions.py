@@ -308,3 +308,44 @@ def test_extremes_of_complex_numbers_with_what_they_begin_with_and_where(functio
     x = gradlib.tensor(values[0], device=device, requires_grad=True)
     largest = function(x, initial=0 if function is np.max else 9)
     assert gradlib.autograd.grad(largest.real, x)[0].tolist() == ([0, 1, 0] if function is np.max else [1, 0, 0])
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("function", [np.argmax, np.argmin, np.nanargmax, np.nanargmin])
+def test_places_of_the_extremes_of_complex_numbers(function: Any, device: str) -> None:
+    """NumPy orders them by their real parts, then by their imaginary ones."""
+    values = np.array([[1 + 2j, 3 - 1j, 1 + 5j, 3 + 2j], [0j, complex(np.nan, 1), -4 + 1j, -4 - 1j]])
+    x = gradlib.tensor(values, device=device, requires_grad=True)
+    for options in ({}, {"axis": 0}, {"axis": -1}, {"axis": 1, "keepdims": True}, {"keepdims": True}):
+        made = function(x, **options)
+        assert (made.dtype, made.device) == (gradlib.int64, x.device)
+        np.testing.assert_array_equal(host(made), function(values, **options))
+    for empty in ({}, {"axis": 1}):
+        with pytest.raises(ValueError, match=r"empty sequence|All-NaN"):
+            function(gradlib.zeros(2, 0, dtype=gradlib.complex64, device=device), **empty)
+    with pytest.raises(ValueError, match="out of bounds"):
+        function(x, axis=2)
+    if function in (np.nanargmax, np.nanargmin):
+        with pytest.raises(ValueError, match="All-NaN"):
+            function(gradlib.tensor([complex(0, np.nan)], device=device))
+
+
+def test_whether_complex_numbers_are_among_others(device: str) -> None:
+    x, others = np.array([[1 + 2j, 3.0], [0, 1 - 2j]]), np.array([3, 5])
+    for invert in (False, True):
+        found = np.isin(gradlib.tensor(x, device=device), gradlib.tensor(others, device=device), invert=invert)
+        np.testing.assert_array_equal(host(found), np.isin(x, others, invert=invert))
+
+
+@pytest.mark.parametrize("name", ["vecdot", "linalg.vecdot"])
+def test_inner_products_of_small_integers_and_masks_have_their_dtype(name: str, device: str) -> None:
+    function = getattr(np.linalg if "linalg" in name else np, "vecdot", None)
+    if function is None:
+        pytest.skip("a later NumPy has it")
+    for a, b in (
+        (np.array([100, 100], np.int8), np.array([2, 1], np.int8)), (np.array([True, True]), np.array([True, True])),
+        (np.array([[200, 3]], np.uint8), np.array([True, True])),
+    ):  # fmt: skip
+        made, expected = function(gradlib.tensor(a, device=device), gradlib.tensor(b, device=device)), function(a, b)
+        assert made.dtype == expected.dtype
+        np.testing.assert_array_equal(host(made), expected)
