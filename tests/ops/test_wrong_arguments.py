@@ -221,7 +221,10 @@ def test_what_is_said(call: Callable[[], Any], text: str) -> None:
 
 def test_a_number_in_the_place_of_a_tensor() -> None:
     """Taken where it meets a tensor, and else named."""
-    assert gradlib.maximum(2, X).shape == X.shape
+    assert gradlib.maximum(2, X).shape == gradlib.atan2(1, X).shape == gradlib.addcmul(X, X, 2).shape == X.shape
+    for call in (lambda: gradlib.clamp(2, X), lambda: gradlib.kron(2, X), lambda: gradlib.masked_fill(2, X > 1, X[0, 0])):
+        with pytest.raises(TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not int"):
+            call()
     with pytest.raises(TypeError, match=r"lerp\(\): argument 'input' \(position 1\) must be Tensor, not int"):
         gradlib.lerp(2, X, X)
 
