@@ -1310,6 +1310,19 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
 @overload
 def diff(input: Tensor, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, out: Tensor | None = None) -> Tensor: ...
 
+def dist(input: Tensor, other: _Operand, p: _float = 2.0) -> Tensor:
+    """The p-norm of the difference of two tensors; zero gradient where they are equal.
+
+    Args:
+        input, other: shapes that broadcast, float or complex dtype (the result is real).
+        p: any real number or ±inf.
+    Raises: RuntimeError for integers.
+    Source: torch.dist.
+    Example:
+        >>> gradlib.dist(gradlib.tensor([3.0, 4.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(5.)
+    """
+
 def div(input: _Operand, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
 

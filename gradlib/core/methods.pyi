@@ -697,6 +697,9 @@ class Methods:
     @overload
     def diff(self, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, out: Tensor | None = None) -> Tensor: ...
 
+    def dist(self, other: _Operand, p: _float = 2.0) -> Tensor:
+        """The p-norm of the difference of two tensors; zero gradient where they are equal."""
+
     def div(self, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
         """Each element of input divided by that of other."""
 

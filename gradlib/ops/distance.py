@@ -1,4 +1,4 @@
-"""Distances between all pairs of two sets of points."""
+"""Distances: between two tensors, and between all pairs of two sets of points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlib.ops.product import matmul, one_dtype, product
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.select import where_op
 
-__all__ = ["cdist"]
+__all__ = ["cdist", "dist"]
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
@@ -127,3 +127,19 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
         return euclidean_distance(x1, x2)
     difference = x1[..., :, None, :] - x2[..., None, :, :]
     return farthest(difference) if p == math.inf else vector_norm(difference, p, -1)
+
+
+@composite
+def dist(input: Any, other: Any, p: float = 2.0) -> Any:
+    """The p-norm of the difference of two tensors; zero gradient where they are equal.
+
+    Args:
+        input, other: shapes that broadcast, float or complex dtype (the result is real).
+        p: any real number or ±inf.
+    Raises: RuntimeError for integers.
+    Source: torch.dist.
+    Example:
+        >>> gradlib.dist(gradlib.tensor([3.0, 4.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(5.)
+    """
+    return vector_norm(input - other, p)

@@ -228,6 +228,7 @@ PRODUCTS = [
     ("lib.addmm({s0}, {m}, {inner}, beta={k}, alpha={s})", 1),
     ("lib.bmm({b3}, {inner})", 1),
     ("lib.cdist({m}, {m})", 1),
+    ("lib.dist({f}, {like})", 1),
     ("lib.linalg.vecdot({f}, {like})", 1),
     ("lib.linalg.det({sq})", 1),
     ("lib.linalg.slogdet({sq})[1]", 1),

@@ -120,4 +120,10 @@ CASES = [
     Case("euclidean_distance", euclidean_distance, points, all_distances(2), tolerance=1e-8, dtypes=("float64",)),
     Case("pair_distance", lambda a, b: pair_distance(a, b, 3.0), points, all_distances(3), tolerance=1e-8, dtypes=("float64",)),
     Case("farthest", farthest, spread((2, 3, 4)), lambda x: np.abs(x).max(-1)),
+    *[
+        Case("dist", lambda x, y, p=p: gradlib.dist(x, y, p), spread((3, 4), (4,)), lambda x, y, p=p: np.linalg.norm((x - y).ravel(), p),
+             label=f"p={p}")
+        for p in (0, 1, 3, np.inf)
+    ],
+    Case("dist", gradlib.dist, normal((3, 4), (3, 4)), lambda x, y: np.linalg.norm((x - y).ravel()), complex=True),
 ]  # fmt: skip
