@@ -80,8 +80,9 @@ sanitize() {
     local kernels=(tests/trajectory/test_kernels.py tests/trajectory/test_start_rows.py tests/trajectory/test_cost.py
         tests/trajectory/planning/test_lbfgs_graph.py
         tests/cuda/test_kernel.py tests/cuda/test_launch.py tests/cuda/test_expressions.py tests/cuda/test_graphs.py
-        tests/cuda/test_graphs_of_functions.py tests/cuda/test_graphs_of_kernels.py tests/cuda/test_graphs_of_optimisers.py
-        tests/optim/test_foreach.py tests/ops/test_random.py tests/backend)
+        tests/cuda/test_graphs_of_functions.py tests/cuda/test_graphs_of_kernels.py tests/cuda/test_graphs_of_operations.py
+        tests/cuda/test_graphs_of_optimisers.py tests/core/test_device_rules.py tests/core/test_device_writes.py tests/core/test_symbols.py
+        tests/optim/test_foreach.py tests/ops/test_places.py tests/ops/test_random.py tests/backend)
     # some tests have the driver refuse a call, which is no fault of a kernel
     if [[ $1 == memcheck ]]; then options+=(--report-api-errors no); fi
     GRADLIB_TEST_POOL=0 compute-sanitizer "${options[@]}" python -m pytest -q -m cuda "${kernels[@]}" || result=$?
