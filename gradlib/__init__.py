@@ -148,6 +148,7 @@ with _without_collection():
     from gradlib.ops.product import *  # noqa: F403
     from gradlib.ops.properties import *  # noqa: F403
     from gradlib.ops.random import *  # noqa: F403
+    from gradlib.ops.random_fill import *  # noqa: F403
     from gradlib.ops.rearrange import *  # noqa: F403
     from gradlib.ops.reduce import *  # noqa: F403
     from gradlib.ops.rounding import *  # noqa: F403

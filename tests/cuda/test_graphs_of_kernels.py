@@ -13,7 +13,7 @@ from gradlib import cuda
 from gradlib.core import random as core_random
 from gradlib.cuda import philox, products
 from gradlib.nn.functional import dropout
-from gradlib.ops.random import below_half
+from gradlib.ops.random_fill import below_half
 from gradlib.utils.checkpoint import checkpoint
 from tests import shim
 from tests.device import cupy, skip_module_without_cuda
