@@ -288,7 +288,7 @@ def static_names(path: Path, name: str) -> set[str]:
 
 def methods() -> str:
     """gradlib/core/methods.pyi."""
-    inherited = static_names(ROOT / "core" / "tensor.py", "Tensor")
+    inherited = static_names(ROOT / "core" / "tensor.py", "Tensor") | static_names(ROOT / "core" / "of_array.py", "OfArray")
     lines = [HEAD, *COMMON, KINDS]
     for name, fields in PAIRS.items():
         lines.append(f"class _{name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in fields.split()) + "\n")
