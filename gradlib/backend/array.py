@@ -145,9 +145,16 @@ def constant(table: Callable[..., np.ndarray], *args: Any, dtype: Any, index: in
 
 @functools.cache
 def _constant(table: Callable[..., np.ndarray], args: tuple[Any, ...], dtype: np.dtype, index: int) -> Array:
+    return there_for_all(table(*args).astype(dtype), index)
+
+
+def there_for_all(array: np.ndarray, index: int | None) -> Array:
+    """A host array on the CUDA device ``index`` (None: the host), for who keeps it: the host waits for the copy, so no stream has to."""
+    if index is None:
+        return array
     library = cupy()
     with library.cuda.Device(index):
-        return library.asarray(table(*args).astype(dtype), blocking=True)
+        return library.asarray(array, blocking=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, is_array, move, on_device_of
+from gradlib.backend.array import Array, device_index, is_array, move, there_for_all
 from gradlib.core.declaration import Joint
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
@@ -109,12 +109,11 @@ class MotionCost:
             self._rows[key] = cpu.row_terms(self.laid(sizes, dtype), *sizes)
         return self._rows[key]
 
-    def packed(self, xp: Any, sizes: tuple[int, int], like: Array) -> device.Packed:
+    def packed(self, sizes: tuple[int, int], like: Array) -> device.Packed:
         """The terms on the device of an array."""
         key = (*sizes, compute_dtype(like.dtype), device_index(like))
         if key not in self._packed:
-            with on_device_of(like):
-                self._packed[key] = device.Packed(xp, self.laid(sizes, like.dtype), key[2].name)
+            self._packed[key] = device.Packed(self.laid(sizes, like.dtype), key[2].name, key[3])
         return self._packed[key]
 
     def constant(self, table: np.ndarray, like: Any, first: int = 0, horizon: int = 1) -> Any:
@@ -122,7 +121,7 @@ class MotionCost:
         key = (id(table), first, device_index(raw(like)), raw(like).dtype)
         if key not in self._beside:
             counted = table if len(table) < horizon else table[first:]
-            self._beside[key] = float(counted[0, 0]) if counted.size == 1 else move(counted.astype(key[3]), key[2])
+            self._beside[key] = float(counted[0, 0]) if counted.size == 1 else there_for_all(counted.astype(key[3]), key[2])
         return self._beside[key]
 
 
@@ -489,7 +488,7 @@ def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, b
         terms = costs.rows(cpu, options.sizes, like.dtype)
         values, by_dt = cpu.cost_and_gradient(stepped, aims, seconds, terms, into, wanted[1])
     else:
-        packed = costs.packed(xp, options.sizes, like)
+        packed = costs.packed(options.sizes, like)
         values, made, by_dt = device.cost_and_gradient(xp, states, targets, launch_times(xp, dt), packed, *wanted[:2], time_last)
     nothing = xp.empty(0, like.dtype)
     return (values.astype(like.dtype, copy=False), *[nothing if x is None else x for x in (*made, by_dt)])

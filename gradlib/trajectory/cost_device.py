@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, there_for_all
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.cost_terms import Laid
 from gradlib.trajectory.tiles import options, ready, real_dtype, times
@@ -21,8 +21,8 @@ _THREADS = {1: 512, 4: 448}  # of a block with so many at most, as the kernel is
 class Packed:
     """Terms as a kernel reads them, on one device: the numbers of each, but for its target's strides, and all constants in one array."""
 
-    def __init__(self, xp: Any, terms: Sequence[Laid], real: str) -> None:
-        self.laid = terms
+    def __init__(self, terms: Sequence[Laid], real: str, device: int | None) -> None:
+        self.laid, self.device = terms, device
         self.fields, tables, used = np.zeros((len(terms), FIELDS), np.int32), [np.zeros(1, real)], 1
         for fields, term in zip(self.fields, terms, strict=True):
             fields[:4] = term.state, term.power, term.timed, term.first
@@ -34,19 +34,20 @@ class Packed:
             fields[4:7] = places[0], *_strides(term.weight.shape)
             fields[7:11] = places[1], places[2], *_strides(lower.shape)
             fields[11] = term.target
-        self.constants = xp.asarray(np.concatenate(tables))
-        self._terms: dict[tuple[tuple[int, ...], ...], Array] = {}
+        self.constants = there_for_all(np.concatenate(tables), device)
+        self._terms: dict[tuple[tuple[tuple[int, ...], ...], bool], Array] = {}
 
-    def terms(self, xp: Any, shapes: tuple[tuple[int, ...], ...], time_last: bool) -> Array:
-        """The terms with the strides of targets of these shapes, on the device; packed once for each set of shapes."""
-        if shapes not in self._terms:
+    def terms(self, shapes: tuple[tuple[int, ...], ...], time_last: bool) -> Array:
+        """The terms with the strides of targets of these shapes, on the device; packed once for each set of shapes in each layout."""
+        key = shapes, time_last
+        if key not in self._terms:
             fields = self.fields.copy()
             for row, term in zip(fields, self.laid, strict=True):
                 if term.target >= 0:
                     strides = _strides(shapes[term.target])
                     row[12:15] = (strides[0], strides[2], strides[1]) if time_last else strides
-            self._terms[shapes] = xp.asarray(fields)
-        return self._terms[shapes]
+            self._terms[key] = there_for_all(fields, self.device)
+        return self._terms[key]
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,7 +72,7 @@ def cost_and_gradient_call(
     batch, first, second = like.shape
     horizon, joints = (second, first) if time_last else (first, second)
     table, seconds, dt_b, dt_h = times(xp, dt, like)
-    terms = packed.terms(xp, tuple(x.shape for x in references), time_last)
+    terms = packed.terms(tuple(x.shape for x in references), time_last)
     together = 4 if batch > _FEW else 1
     steps = min(horizon, _STEPS)
     width = threads(steps * joints, together)

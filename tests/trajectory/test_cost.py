@@ -355,6 +355,33 @@ def test_gradients_by_a_reference_and_by_the_time_of_each_step_are_captured(rng)
         np.testing.assert_array_equal(host(found), host(right))
 
 
+def test_a_reference_is_read_as_each_layout_says(make):
+    """Of a square one both have the same shape."""
+    motion, reference = (make(B, D, D, grad=False) for _ in range(2))
+    wide = make(1, 1, D, grad=False)
+    cost, turned = TrackingCost((reference, wide)), TrackingCost((reference.mT, wide.mT))
+    right = host(cost((motion, motion)))
+    np.testing.assert_allclose(host(turned((motion.mT, motion.mT), layout="bdh")), right, rtol=1e-12)
+    assert not np.allclose(host(turned((motion, motion))), right)
+    np.testing.assert_allclose(host(turned((motion.mT, motion.mT), layout="bdh")), right, rtol=1e-12)
+    assert not np.allclose(host(cost((motion.mT, motion.mT), layout="bdh")), right)
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+def test_what_a_cost_keeps_on_the_device_is_there_for_every_stream():
+    """Tables of terms, and those that second derivatives take."""
+    first, second = gradlib.cuda.Stream(), gradlib.cuda.Stream()
+    cost, found = BoundsCost((0.1 * BOTH,), BOTH) + EnergyCost(STEPS), []
+    for stream in (first, second):
+        with gradlib.cuda.stream(stream):
+            p, v = (gradlib.full((B, H, D), 0.5, device="cuda").requires_grad_() for _ in range(2))
+            (slope,) = grad(cost((p, v), 0.5).sum(), p, create_graph=True)
+            found.append(grad(slope.square().sum(), p)[0])
+    gradlib.cuda.synchronize()
+    assert gradlib.equal(*(x.cpu() for x in found))
+
+
 @pytest.mark.cuda
 def test_references_that_want_no_gradient_cost_backward_nothing(rng):
     skip_module_without_hostcuda()

@@ -502,7 +502,7 @@ def run_cost(executor, rng, storage, index, shape, time_last, timed, by_step=Tru
     def large(x):
         return None if x is None else np.ascontiguousarray(x.swapaxes(1, 2)) if time_last else x
 
-    packed = cost_device.Packed(executor.xp, laid, real.name)
+    packed = cost_device.Packed(laid, real.name, None if executor.xp is np else 0)
     cost, made = put(poisoned((batch,), real)), [None if x is None else put(poisoned(large(x).shape, dtype)) for x in motion]
     over_time = put(poisoned((batch, horizon), real)) if timed else None
     given = ([put(large(x)) for x in motion], [put(large(x)) for x in targets], put(dt), packed, cost, made, over_time, time_last)

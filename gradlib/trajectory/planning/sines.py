@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from gradlib.backend.array import Array, Namespace, device_index, move
+from gradlib.backend.array import Array, Namespace, device_index, there_for_all
 from gradlib.backend.capture import kernels
 from gradlib.core.op import op
 
@@ -44,4 +44,4 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
 def sine_matrix(size: int, dtype: np.dtype, device: int | None) -> Array:
     """The transform as a matrix (M, M) on a device. Two are cached: that of a stage of the planner, and that of the next."""
     k = np.arange(1, size + 1)
-    return move((np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))).astype(dtype), device)
+    return there_for_all((np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))).astype(dtype), device)

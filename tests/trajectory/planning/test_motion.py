@@ -36,6 +36,16 @@ def test_sums_of_sines_are_the_same_on_a_device(device):
     assert sines.sine_matrix.cache_info().misses == made
 
 
+@pytest.mark.cuda
+def test_the_matrix_of_a_length_is_there_for_every_stream():
+    found = []
+    for _ in range(2):
+        with gradlib.cuda.stream(gradlib.cuda.Stream()):
+            found.append(sine_transform(gradlib.ones(1, 14, 1, device="cuda")))
+    gradlib.cuda.synchronize()
+    assert gradlib.equal(*(x.cpu() for x in found))
+
+
 @pytest.mark.parametrize("horizon", [16, 61])
 def test_a_finer_profile_is_the_same_motion(horizon):
     """Sums of the first sines, which both horizons hold, at the steps of the longer one."""
