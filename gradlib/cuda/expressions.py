@@ -5,7 +5,6 @@ ReductionKernel.
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, met
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Operation, bound, on_tensors, raising
+from gradlib.cuda.kernel_op import Operation, asked_of, on_tensors, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
@@ -48,6 +47,8 @@ def _variables(name: str, text: str) -> list[Variable]:
             rule = "a type of C or NumPy, or one capital letter for any, and a name"
             advice = "; what indexes an input is a gradlib.cuda.kernel" if kind.startswith("raw ") else ""
             raise ValueError(f"{name}: {part.strip()!r} is no parameter: {rule}{advice}")
+        if not re.fullmatch(r"[A-Za-z_]\w*", called) or called.startswith("gradlib_"):
+            raise ValueError(f"{name}: {called!r} is no name for a parameter: one of C's, which does not begin with gradlib_")
         found.append(Variable(known or kind, called))
     return found
 
@@ -94,6 +95,15 @@ def _observed(name: str, kernel: Callable[..., Any], args: Sequence[Any]) -> Any
             observer.end(mark)
 
 
+_GRADIENT = "gradlib_g"
+"""The name of the result's gradient among the inputs of a derivative."""
+
+
+def _python(name: str) -> str:
+    """An input's name in Python, where C's name may be a word of its own, or that of a result or an argument."""
+    return f"{name}_"
+
+
 def _operation(
     label: str, kind: str, names: Sequence[str], more: Sequence[str], run: Callable[..., Any], rules: Mapping[str, Any],
     promote: str | None, device: Callable[..., Any] | None = None,
@@ -102,22 +112,23 @@ def _operation(
 
     Args:
         label: its name in profiles; kind: what forward mode needs to know of it, as for ``@op``.
-        names: of its tensor inputs; more: of its other arguments.
+        names: C's, of its tensor inputs; more: of its other arguments.
         run: computes its value: ``(xp, *tensors, *arguments) -> result``.
-        rules: for each differentiable input, the names of what its rule reads (inputs, arguments or "out") and the rule ``(g, *those)``.
+        rules: for each differentiable input, Python's names of what its rule reads (inputs, arguments or "out") and the rule
+            ``(g, *those)``.
         promote: how dtypes are promoted, as for ``@op``.
         device: ``run`` of CuPy arrays while nothing observes it, as for ``@op``.
     """
-    called = {name: f"{name}_" for name in names} | {name: name for name in (*more, "out")}  # C's names are others than Python's
-    head = ", ".join([*(called[name] for name in names), *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
-    passed = ", ".join(called[name] for name in (*names, *more))
+    inputs = [_python(name) for name in names]
+    head = ", ".join([*inputs, *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
+    passed = ", ".join([*inputs, *more])
     value = eval(f"lambda xp, {head}: run(xp, {passed})", {"run": run})
     value.__module__ = __name__
     written = {}
     for name, (asked, rule) in rules.items():
-        arguments = ", ".join(["g", *(called[each] for each in asked)])
-        written[called[name]] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
-    rest = tuple(called[name] for name in names if name not in rules)
+        arguments = ", ".join(["g", *asked])
+        written[_python(name)] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
+    rest = tuple(_python(name) for name in names if name not in rules)
     made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, device=device)
     return named(made.call, label)
 
@@ -141,6 +152,8 @@ class ExpressionOp(Operation):
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
         self.__name__ = self.__qualname__ = name
         self.generic = any(len(v.type) == 1 for v in inputs)
+        if twice := [each for each in (*self.names, output.name) if [*self.names, output.name].count(each) > 1]:
+            raise ValueError(f"{name}: every parameter has a name of its own, got {twice[0]} twice")
         if len(output.type) == 1 and output.type not in {v.type for v in inputs}:
             raise ValueError(f"{name}: nothing tells the result's type {output.type}: no input has it; give a type of C or NumPy")
         self.typed = [(place, each) for place, each in enumerate(inputs) if len(each.type) > 1]
@@ -152,10 +165,6 @@ class ExpressionOp(Operation):
         self.derivative = derivative
         letters = {v.type for v in inputs}
         self.promote = "same" if len(letters) == 1 and len(next(iter(letters))) == 1 else None
-
-    @functools.cached_property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.names])
 
     def __repr__(self) -> str:
         return f"<gradlib.cuda operation {self.name}({', '.join(map(str, self.inputs))}) -> {self.output}>"
@@ -210,7 +219,7 @@ class ExpressionOp(Operation):
     def _rule(self, name: str, known: Any, host: bool, more: Sequence[str], spread_out: Callable[..., Any]) -> Any:
         own = (*self.names, self.output.name)
         if callable(known):
-            needed = list(inspect.signature(known).parameters)
+            needed = list(asked_of(known))
             if unknown := set(needed) - set(own):
                 raise ValueError(f"{self.name}: the derivative by {name} asks for {sorted(unknown)}; there are {', '.join(own)}")
         else:
@@ -219,20 +228,21 @@ class ExpressionOp(Operation):
         if by_recording:
             needed = list(self.names)
         slope = known if callable(known) else self._slope(name, known, needed, by_recording)
-        asked = ["out" if each == self.output.name else each for each in needed]
-        told = self.names if self.output.type.startswith("complex") else ()  # one of these is complex; of a letter's it always is
-        given = [*asked, *(each for each in dict.fromkeys((name, *told)) if each not in asked), *more]
+        asked = ["out" if each == self.output.name else _python(each) for each in needed]
+        mine = _python(name)
+        told = [_python(each) for each in self.names if self.output.type.startswith("complex")]  # of which one is; of a letter's it is
+        given = [*asked, *(each for each in dict.fromkeys((mine, *told)) if each not in asked), *more]
 
         def rule(g: Any, *values: Any) -> Any:
             have = dict(zip(given, values, strict=True))
             from_real = bool(told) and not any(_is_complex(have[each]) for each in told)
-            if _is_complex(have[name]) if not is_complex(g.dtype) else from_real:
+            if _is_complex(have[mine]) if not is_complex(g.dtype) else from_real:
                 raise TypeError(
                     f"{self.name}: a derivative is one number where inputs and result are both real or both complex; write what turns one "
                     "into the other with their real and imaginary parts, or as a gradlib.cuda.kernel"
                 )
             options = [have[each] for each in more]
-            shape = have[name].shape
+            shape = have[mine].shape
             if by_recording:
                 return slope(g, *(have[each] for each in asked), *options)
             wide = [spread_out(have[each], shape, *options) if each == "out" else have[each] for each in asked]
@@ -257,8 +267,8 @@ class ExpressionOp(Operation):
             target = self.output.type  # of which the real part is the gradient
         label = f"{self.name}_by_{name}"
 
-        read = [Variable(self.output.type, "gradlib_g"), *(variables[each] for each in needed)]
-        text = f"gradlib_result = gradlib_g * ({expression})"
+        read = [Variable(self.output.type, _GRADIENT), *(variables[each] for each in needed)]
+        text = f"gradlib_result = {_GRADIENT} * ({expression})"
         kernel = ExpressionKernel(read, Variable(target, "gradlib_result"), text, label, self.preamble, expression.source, self.flags)
 
         def run(xp: Any, g: Any, *values: Any) -> Any:
@@ -268,16 +278,17 @@ class ExpressionOp(Operation):
                 return self._recorded(name, g, values)
             return (g * host(*values)).astype(g.dtype, copy=False)
 
+        again = "twice, or in forward mode" if self.options else "twice"
         message = (
-            f"trying to differentiate {self.name} twice, but its derivative by {name} is a C expression, which has none itself. Give it as "
-            f"a function of gradlib's: derivative={{{name!r}: lambda {', '.join(needed)}: ...}}"
+            f"trying to differentiate {self.name} {again}, but its derivative by {name} is a C expression, which has none itself. Give it "
+            f"as a function of gradlib's: derivative={{{name!r}: lambda {', '.join(needed)}: ...}}"
         )
         more = [f"option{i}" for i in range(self.options)] if by_recording else []
         rules: dict[str, Any] = {each: ((), raising(message)) for each in needed}
         made: list[Callable[..., Any]] = []
-        rules["g"] = ((*needed, *more), lambda h, *values: made[0](h, *values))
+        rules[_GRADIENT] = ((*map(_python, needed), *more), lambda h, *values: made[0](h, *values))
         kind = "other" if by_recording else "elementwise"
-        made.append(_operation(label, kind, ("g", *needed), more, run, rules, None, kernel))
+        made.append(_operation(label, kind, (_GRADIENT, *needed), more, run, rules, None, kernel))
         return made[0]
 
     options = 0
@@ -348,10 +359,10 @@ class Elementwise(ExpressionOp):
             for host in (False, True)
         ]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The result for tensors that broadcast with one another, or numbers in their place."""
         if kwargs or len(args) != len(self.names):
-            args = bound(self.name, self.__signature__, args, kwargs)
+            args = self.bound(args, kwargs)
         first = args[0]
         return self._forms[isinstance(first._array, np.ndarray) if type(first) is Tensor else _is_on_host(args)](*args)
 
@@ -395,7 +406,7 @@ class Reduction(ExpressionOp):
             _operation(self.name, "other", self.names, more, run, self.rules(host, more, spread), self.promote) for host in (False, True)
         ]
 
-    def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
         """The reduction of tensors, which broadcast with one another, over a dimension, several or (None, or an empty tuple) all;
         ``keepdim`` leaves them with size 1.
 
@@ -404,7 +415,7 @@ class Reduction(ExpressionOp):
         if kwargs:
             dim, keepdim = kwargs.pop("axis", dim), kwargs.pop("keepdims", keepdim)
         if kwargs or len(args) != len(self.names):
-            args = bound(self.name, self.__signature__, args, kwargs)
+            args = self.bound(args, kwargs)
         if len(args) > 1:
             arrays = [x for x in args if isinstance(x, Tensor) or is_array(x)]
             if any(x.shape != arrays[0].shape for x in arrays):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from gradlib.backend.array import device_index, zeros
 from gradlib.core.tensor import Tensor
-from gradlib.cuda.kernel_op import Implementation, Rule, Values, host_gradients, on_tensors, raising, recorded, results_of
+from gradlib.cuda.kernel_op import Implementation, Rule, Values, asked_of, host_gradients, on_tensors, raising, recorded, results_of
 from gradlib.cuda.kernel_plan import CallInfo, KernelSpec
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
 
@@ -79,7 +78,7 @@ def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozen
             f"{spec.name}: adjoint is the name of a kernel in the same source, another gradlib.cuda.kernel or a function of gradlib's, "
             f"got {type(function).__name__}; a kernel of CuPy's becomes one by gradlib.cuda.kernel"
         )
-    names = tuple(inspect.signature(function).parameters)
+    names = asked_of(function)
     known = {*spec.inputs, *spec.outputs, *spec.numbers, *(f"grad_{name}" for name in spec.outputs)}
     if unknown := set(names) - known - set(spec.derived).union(*(shape.names for shape in spec.shapes.values())):
         raise ValueError(

@@ -7,7 +7,9 @@ gradients of all of them. Rules get tensors by the names of the kernel's paramet
 
 from __future__ import annotations
 
+import functools
 import inspect
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -135,23 +137,43 @@ def raising(message: str) -> Callable[..., Any]:
     return rule
 
 
-def bound(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], advice: str = "") -> tuple[Any, ...]:
-    """The arguments of an operation's call in order. Raises: TypeError that says what it takes, and the advice."""
-    try:
-        return signature.bind(*args, **kwargs).args
-    except TypeError as error:
-        given = ", ".join([f"{len(args)} by position", *(f"{each}=" for each in kwargs)])
-        raise TypeError(f"{name} takes {', '.join(signature.parameters)}, got {given}: {error}{advice}") from None
+def asked_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's parameters; of an operation those that its text has, which may be words of Python."""
+    return function.names if isinstance(function, Operation) else tuple(inspect.signature(function).parameters)
 
 
 class Operation:
     """What a user's operations have in common: like a function, one is its own copy; it is pickled as what it was declared with.
 
     Attributes:
+        name: shown in profiles, nodes and errors; names: of its arguments, in order.
         declared: the function that makes it, and its arguments.
     """
 
+    name: str
+    names: tuple[str, ...]
     declared: tuple[Callable[..., Any], tuple[Any, ...]]
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any], advice: str = "") -> tuple[Any, ...]:
+        """The arguments of a call in order. Raises: TypeError that says what it takes, and the advice."""
+        by_name = self.names[len(args) :]
+        values = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        wrong = (
+            ("too many positional arguments", len(args) > len(self.names)),
+            *((f"multiple values for argument {each!r}", each in self.names and each not in by_name) for each in kwargs),
+            *((f"got an unexpected keyword argument {each!r}", each not in self.names) for each in kwargs),
+            *((f"missing a required argument: {each!r}", each not in kwargs) for each in by_name),
+        )
+        for problem, is_there in wrong:
+            if is_there:
+                given = ", ".join([f"{len(args)} by position", *(f"{each}=" for each in kwargs)])
+                raise TypeError(f"{self.name} takes {', '.join(self.names)}, got {given}: {problem}{advice}")
+        return tuple(values[each] for each in self.names)
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        kind, names = inspect.Parameter.POSITIONAL_OR_KEYWORD, (f"{x}_" if keyword.iskeyword(x) else x for x in self.names)
+        return inspect.Signature([inspect.Parameter(each, kind) for each in names])
 
     def __copy__(self) -> Any:
         return self
@@ -170,12 +192,12 @@ class Implementation:
         spec: the kernel's declaration and how it is launched.
         host: the host form: takes the kernel's arguments in order and returns its outputs; None without one.
     Attributes:
-        before: what the results' memory holds before the launch; None for whatever is there.
+        before: gives what the results' memory holds before the launch, by its dtype; None for whatever is there.
     """
 
     def __init__(self, spec: KernelSpec, host: Callable[..., Any] | None) -> None:
         self.spec, self.host = spec, host
-        self.before: int | None = None
+        self.before: Callable[[np.dtype[Any]], Any] | None = None
 
     def __call__(self, xp: Any, given: CallInfo, values: Values) -> Any:
         spec = self.spec
@@ -207,7 +229,7 @@ class Implementation:
             return row_major_copy(arrays[self.spec.updated[name]])
         if name in self.spec.zeroed:
             return xp.zeros(shape, dtype)
-        return xp.empty(shape, dtype) if self.before is None else xp.full(shape, self.before, dtype)
+        return xp.empty(shape, dtype) if self.before is None else xp.full(shape, self.before(np.dtype(dtype)), dtype)
 
     def on_host(self, given: CallInfo, arrays: Values, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
         """Run the host form, and check its results against the kernel's declaration."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.cuda.shapes import Formula, Shape, Sizes
-from gradlib.cuda.signature import Declaration, Options, ctype_of, declaration, dtype_of, parameters
+from gradlib.cuda.signature import Declaration, Options, ctype_of, declaration, dtype_of, parameters, type_named
 from gradlib.cuda.source import Source
 
 Amount = int | str | tuple[int | str, ...]
@@ -168,13 +168,14 @@ class KernelSpec:
             bound = {self.kinds[i].ctype for i in self.inputs}
             if unknown := self._generic - bound:
                 raise ValueError(f"{name}: nothing tells the template's {sorted(unknown)}: no input is an array of it")
-        fixed = dict(self._fixed()) | {each: "float" if kind == "typename" else "1" for kind, each in self.declared.template}
+        fixed = {each: "float" if kind == "typename" else "1" for kind, each in self.declared.template} | dict(self._fixed())
         parameters(self.source, self.kernel, tuple(fixed.items()))  # raises for a C type that is not known
 
     def _fixed(self) -> Options:
         """The template's arguments of a kernel that was asked for as ``name<float, 7>``."""
-        given = self.kernel.partition("<")[2].rstrip("> ")
-        return tuple((name, value.strip()) for (_, name), value in zip(self.declared.template, given.split(","), strict=False) if value)
+        given = self.kernel.partition("<")[2].rstrip().removesuffix(">").split(",")
+        named = [(kind, name, value.strip()) for (kind, name), value in zip(self.declared.template, given, strict=False) if value]
+        return tuple((name, type_named(self.source, value) if kind == "typename" else value) for kind, name, value in named)
 
     def plan(self, arrays: Mapping[str, Any], given: CallInfo) -> Plan:
         """The plan of a call, cached by the shapes and dtypes of the arrays.

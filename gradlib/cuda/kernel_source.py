@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from gradlib.cuda.signature import kernels_in
 from gradlib.cuda.source import Source
 
 
@@ -37,12 +38,12 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
 
 
 def _only(source: Source) -> str:
-    names = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", "\n".join((source.text, *source.headers)))
+    names = kernels_in(source)
     if not names:
         raise ValueError(f'{source} has no kernel; write one as extern "C" __global__ void name(...) {{ ... }}')
     if len(names) != 1:
         raise ValueError(f"{source} has {len(names)} kernels ({', '.join(names)}); say which: kernel(source, name, ...)")
-    return str(names[0])
+    return names[0]
 
 
 def place_of(text: str, name: str | None, caller: FrameType) -> tuple[str, int]:

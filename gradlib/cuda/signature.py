@@ -119,22 +119,45 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
     """
     base = kernel.partition("<")[0].rpartition("::")[2]
     head = r'(?:template\s*<([^<>]*)>\s*)?(?:extern\s*"C"\s*)?(?:static\s+|inline\s+)*__global__[^;{]*?\b'
-    texts = [_COMMENT.sub(" ", each) for each in (text_of(source), *(source.headers if isinstance(source, Source) else ()))]
-    match = next(filter(None, (re.search(rf"{head}{re.escape(base)}\s*\(([^)]*)\)", text) for text in texts)), None)
-    if match is None:
+    texts = _texts(source)
+    matches = [match for text in texts for match in re.finditer(rf"{head}{re.escape(base)}\s*\(([^)]*)\)\s*(\{{?)", text)]
+    if not matches:
         known = ", ".join(re.findall(r"__global__[^;{(]*(?:__launch_bounds__\s*\([^)]*\))?[^;{(]*?\b(\w+)\s*\(", " ".join(texts))) or "none"
         raise ValueError(
             f'{source} declares no kernel {kernel!r} (it declares: {known}); write it as extern "C" __global__ void {kernel}(...)'
         )
-    template = [part.partition("=")[0].rsplit(None, 1) for part in (match[1] or "").split(",") if part.strip()]
-    parts = [part.strip() for part in match[2].split(",") if part.strip() not in ("", "void")]
+    defined = [match for match in matches if match[3]] or matches
+    found, *others = dict.fromkeys(_declared(source, base, match[1] or "", match[2]) for match in defined)
+    if others:
+        raise ValueError(
+            f"{source} declares {base} {len(others) + 1} times, with other parameters each time, as overloads or under #if; only the "
+            "compiler knows which is meant: keep one of them, or name them differently"
+        )
+    return found
+
+
+def _texts(source: str | Source) -> list[str]:
+    """A source and its headers without comments."""
+    return [_COMMENT.sub(" ", each) for each in (text_of(source), *(source.headers if isinstance(source, Source) else ()))]
+
+
+def kernels_in(source: Source) -> list[str]:
+    """The names of the kernels that a source and its headers define."""
+    found = re.findall(r"__global__[^;{]*?\b(\w+)\s*\([^)]*\)\s*\{", "\n".join(_texts(source)))
+    return list(dict.fromkeys(map(str, found)))
+
+
+def _declared(source: str | Source, base: str, template: str, between: str) -> Declaration:
+    """The declaration of a kernel from the text of its template's parameters, and of its own."""
+    kinds = [part.partition("=")[0].rsplit(None, 1) for part in template.split(",") if part.strip()]
+    parts = [part.strip() for part in between.split(",") if part.strip() not in ("", "void")]
     if unnamed := [part for part in parts if part.endswith("*") or " " not in part.replace("*", " ")]:
         raise ValueError(f"{source}: every parameter of {base} has a name, got {', '.join(unnamed)}")
     declared = tuple(map(_parameter, parts))
     if isinstance(source, Source):
-        own, aliases = {name for _, name in template}, _aliases(source)
+        own, aliases = {name for _, name in kinds}, _aliases(source)
         declared = tuple(p if p.ctype in own else replace(p, ctype=_resolved(p.ctype, aliases)) for p in declared)
-    return Declaration(tuple(("typename" if kind.strip() == "class" else kind.strip(), name) for kind, name in template), declared)
+    return Declaration(tuple(("typename" if kind.strip() == "class" else kind.strip(), name) for kind, name in kinds), declared)
 
 
 def _resolved(ctype: str, aliases: Mapping[str, str]) -> str:
@@ -144,6 +167,11 @@ def _resolved(ctype: str, aliases: Mapping[str, str]) -> str:
         seen.add(ctype)
         ctype = aliases[ctype]
     return ctype
+
+
+def type_named(source: Source, text: str) -> str:
+    """The C type that a text means in a source, by the name that the tables above have."""
+    return _resolved(_ctype(text.split()), _aliases(source))
 
 
 _QUALIFIERS = ("*", "const", "volatile", "__restrict__", "__restrict", "__grid_constant__")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.cuda import kernel_adjoint as derivatives
 from gradlib.cuda.kernel_adjoint import Derivative
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Implementation, Operation, Values, bound, recorded, refuse_constants
+from gradlib.cuda.kernel_op import Implementation, Operation, Values, asked_of, recorded, refuse_constants
 from gradlib.cuda.kernel_plan import Amount, CallInfo, KernelSpec
 from gradlib.cuda.kernel_source import check_instance, source_of
 from gradlib.cuda.shapes import Shape
@@ -59,7 +57,7 @@ class Kernel(Operation):
         if isinstance(adjoint, str) and host is not None and host_adjoint is None:
             self._on_host = self._recorded(implementation, derivatives.by_recording(implementation, constant, adjoint, self._again))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel on the device of its tensors, and record it.
 
         Args:
@@ -68,7 +66,7 @@ class Kernel(Operation):
         Raises: TypeError and ValueError, before the launch, for what the declaration does not allow.
         """
         if kwargs or len(args) != len(self.names):
-            args = bound(self.name, self.__signature__, args, kwargs, self._advice(args))
+            args = self.bound(args, kwargs, self._advice(args))
         values = dict(zip(self.names, args, strict=True))
         numbers = {name: values.pop(name) for name in self.spec.numbers}
         for name, number in numbers.items():
@@ -97,10 +95,6 @@ class Kernel(Operation):
         if len(args) < len(self.names) and self.spec.numbers:
             return "; a number is an argument unless a shape in shapes= has a size of its name"
         return ""
-
-    @functools.cached_property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.names])
 
     def __repr__(self) -> str:
         return f"<gradlib.cuda.kernel {self.name}({', '.join(self.names)}) -> {', '.join(self.outputs)}>"
@@ -140,11 +134,18 @@ class Kernel(Operation):
     def _derivative(self, adjoint: Any, host: Callable[..., Any] | None) -> Derivative:
         if adjoint is None:
             return derivatives.no_derivative(self.spec)
+        self._refuse_names(f"grad_{name}" for name in self.spec.outputs)
         if not isinstance(adjoint, str):
             return derivatives.by_function(self.spec, adjoint, self.constant)
         spec = self._adjoint_spec(adjoint)
         self.adjoint = Kernel(spec, host=host, rule=self._again(spec.outputs, adjoint))
         return derivatives.by_kernel(self.spec, spec, self.adjoint.apply)
+
+    def _refuse_names(self, derived: Iterable[str]) -> None:
+        """Refuse an argument or result with a name that a derivative takes for something else. Raises: ValueError."""
+        if both := {*self.names, *self.outputs}.intersection(derived):
+            what = "a gradient" if min(both).startswith("grad_") else "a tangent"
+            raise ValueError(f"{self.name}: {', '.join(sorted(both))} is a parameter, and for the derivative the name of {what}; rename it")
 
     def _again(self, gradients: Sequence[str], adjoint: str) -> Derivative:
         """The derivative of the adjoint, whose outputs have the names ``gradients``."""
@@ -191,7 +192,8 @@ class Kernel(Operation):
             return moved
         if jvp is None:
             return None
-        names = tuple(inspect.signature(jvp).parameters)
+        self._refuse_names(f"t_{name}" for name in mine.inputs)
+        names = asked_of(jvp)
         known = {*mine.inputs, *mine.numbers, *(f"t_{name}" for name in mine.inputs)}
         if unknown := set(names) - known:
             raise ValueError(f"{mine.name}: jvp asks for {sorted(unknown)}; there are {', '.join(sorted(known))}")

@@ -148,10 +148,27 @@ def test_of_several_places_the_line_shown_is_the_calls():
             each(gradlib.ones(1, device="cuda"))
 
 
+@pytest.mark.parametrize("name", ["out", "g", "in", "self", "dim", "option0"])
+def test_an_input_may_have_any_name(device, name):
+    """Of Python's own words too, and of what gradlib calls its arguments."""
+    host = {"derivative": {name: "b * b", "b": f"2 * {name} * b"}}
+    product = elementwise(f"T {name}, T b", "T z", f"z = {name} * b * b", "product", **host, host=lambda a, b: a * b * b)
+    total = reduction(
+        f"T {name}, T b", "T z", f"{name} * b * b", "a + b", "z = a", "0", "total", **host,
+        host=lambda a, b, dim, keepdim: gradlib.sum(a * b * b, dim, keepdim),
+    )  # fmt: skip
+    x, y = (gradlib.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True) for _ in range(2))
+    for value in (product(**{name: x}, b=y).sum(), total(x, y)):
+        found = gradlib.autograd.grad(value, (x, y))
+        assert [each.tolist() for each in found] == [[1, 4, 9], [2, 8, 18]]
+
+
 def test_what_does_not_go_together_is_refused(device):
     x = gradlib.ones(2)
     for run, kind, text in (
         (lambda: elementwise("blob x", "T y", "y = x"), ValueError, "'blob x' is no parameter"),
+        (lambda: elementwise("T gradlib_x", "T y", "y = gradlib_x"), ValueError, "'gradlib_x' is no name for a parameter"),
+        (lambda: elementwise("T x, T x", "T y", "y = x"), ValueError, "every parameter has a name of its own, got x twice"),
         (lambda: elementwise("raw T x", "T y", "y = x[i]"), ValueError, "'raw T x' is .*; what indexes an input is a gradlib.cuda.kernel"),
         (lambda: elementwise("T x", "T y, T z", "y = z = x"), ValueError, "has one result, got 'T y, T z'"),
         (lambda: reduction("T x", "T y, T z", "x", "a + b", "y = a", "0"), ValueError, "has one result"),

@@ -399,7 +399,10 @@ def test_an_instance_named_with_a_number_is_taken():
     source = """template <typename T, int D> __global__ void times(const T* x, T* y, int n) {
         if (threadIdx.x < n) y[threadIdx.x] = D * x[threadIdx.x];
     }"""
-    assert kernel(source, "times<float, 3>", shapes={"x": "*n"})(gradlib.ones(2, device="cuda")).tolist() == [3, 3]
+    for instance, text in (("times<float, 3>", source), ("times<real, 3>", f"typedef float real;\n{source}")):
+        assert kernel(text, instance, shapes={"x": "*n"})(gradlib.ones(2, device="cuda")).tolist() == [3, 3]
+    with pytest.raises(ValueError, match="parameter 'x' has type 'real'"):
+        kernel(source, "times<real, 3>", shapes={"x": "*n"})
 
 
 @pytest.mark.cuda
@@ -913,12 +916,77 @@ def test_check_finds_what_is_read_or_not_written():
         kernel(source, "add", shapes={"x": "*n"}).check(x)
     with pytest.raises(AssertionError, match="add: y depends on what its memory held"):
         kernel(source.replace("+=", "="), "add", shapes={"x": "*n"}, threads="n - 1", block=1).check(x)
+    for text in ("y[i] += 1e6f * x[i] + 1e6f", "y[i] = max(y[i], x[i] + 3)", "y[i] = min(y[i], x[i] - 3)"):
+        with pytest.raises(AssertionError, match="add: y depends on what its memory held"):
+            kernel(source.replace("y[i] += x[i]", text), "add", shapes={"x": "*n"}).check(x)
     given = {"shapes": {"x": "*n"}, "adjoint": "add_adjoint", "linear": True}
     with pytest.raises(AssertionError, match="add: the gradient by x depends on what its memory held"):
         kernel(source, "add", zeroed=["y"], **given).check(x)
     whole = kernel(source, "add", zeroed=["y", "grad_x"], **given)
     assert whole.check(x) == ("gradcheck", "gradgradcheck", "adjoint")
     assert whole.implementation.before is None
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("dtype", "ctype"),
+    [("bool", "bool"), ("int8", "signed char"), ("uint8", "unsigned char"), ("float16", "__half"), ("complex64", "complex<float>")],
+)
+def test_check_finds_what_is_not_written_of_any_type(dtype, ctype):
+    x = gradlib.ones(3, device="cuda", dtype=getattr(gradlib, dtype))
+    source = "template <typename T> __global__ void copy(const T* x, T* y) { if (threadIdx.x != 1) y[threadIdx.x] = x[threadIdx.x]; }"
+    operation = kernel(source, f"copy<{ctype}>", block=3)
+    with pytest.raises(AssertionError, match="copy: y depends on what its memory held"):
+        operation.check(x)
+
+
+@pytest.mark.cuda
+def test_check_takes_zero_for_a_tolerance():
+    operation = softplus(adjoint=None, host=lambda x, beta: softplus_host(x, beta) + 1e-12)
+    x = gradlib.ones(3, device="cuda", dtype=gradlib.float64)
+    assert operation.check(x, 2.0) == ("values",)
+    with pytest.raises(AssertionError, match="differ in y"):
+        operation.check(x, 2.0, atol=0.0, rtol=0.0)
+
+
+COPY = r"""extern "C" __global__ void copy(const float* in, float* out, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) out[i] = in[i];
+    }"""
+
+
+@pytest.mark.cuda
+def test_parameters_may_have_names_that_are_words_of_python():
+    back = COPY.replace("float* out", "float* grad_in").replace("* in", "* grad_out").replace("out[i] = in[i]", "grad_in[i] = grad_out[i]")
+    adjoint = kernel(back, shapes={"grad_out": "*n"})
+    copy = kernel(COPY, shapes={"in": "*n"}, adjoint=adjoint)
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    copy(**{"in": x}).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    assert list(copy.__signature__.parameters) == ["in_"]
+    with pytest.raises(TypeError, match="copy takes in, got 2 by position: too many positional arguments; out: a pointer that"):
+        copy(x, x)
+    with pytest.raises(TypeError, match="copy takes in, got 1 by position, in=: multiple values for argument 'in'"):
+        copy(x, **{"in": x})
+
+
+@pytest.mark.cuda
+def test_a_kernel_that_is_declared_again_is_that_which_has_a_body():
+    """Comments declare nothing, and of two definitions only the compiler knows which is meant."""
+    other = COPY.replace("float", "double")
+    text = f'// {other.splitlines()[0]}\n/* {other} */ extern "C" __global__ void copy(const float*, float*, int);\n{COPY}'
+    assert kernel(text, shapes={"in": "*n"})(gradlib.ones(3, device="cuda")).tolist() == [1, 1, 1]
+    for several in (f"#ifdef DOUBLE\n{other}\n#else\n{COPY}\n#endif", f"{COPY} {other}".replace('extern "C"', "")):
+        with pytest.raises(ValueError, match="declares copy 2 times, with other parameters each time"):
+            kernel(several, "copy", shapes={"in": "*n"})
+
+
+def test_a_parameter_does_not_have_the_name_of_a_gradient():
+    source = "__global__ void f(const float* x, const float* grad_y, float* y) {}"
+    with pytest.raises(ValueError, match="f: grad_y is a parameter, and for the derivative the name of a gradient"):
+        kernel(source, adjoint=lambda grad_y, x: (x, x))
+    with pytest.raises(ValueError, match="f: t_x is a parameter, and for the derivative the name of a tangent"):
+        kernel(source.replace("grad_y", "t_x"), jvp=lambda t_x: t_x)
 
 
 def test_declarations_are_read_as_c_writes_them():
