@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from functools import lru_cache
@@ -44,8 +45,8 @@ class device:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
             return
-        kind, _, number = f"cuda:{type}".partition(":") if isinstance(type, int) else str(type).partition(":")
-        if kind not in ("cpu", "cuda") or (number and not number.isdigit()) or (number and index is not None):
+        kind, colon, number = f"cuda:{type}".partition(":") if isinstance(type, int) else str(type).partition(":")
+        if kind not in ("cpu", "cuda") or (colon and (index is not None or not re.fullmatch("0|[1-9][0-9]*", number))):
             raise RuntimeError(
                 f'a device is "cpu", "cuda" or "cuda:N", got {type!r}' + (f" with index {index}" if index is not None else "")
             )

@@ -1,4 +1,5 @@
-"""CUDA's driver library, and functions of it that CuPy does not offer: capture modes, the number of nodes in a graph, a device's UUID."""
+"""CUDA's driver library, functions of it that CuPy does not offer (capture modes, the number of nodes in a graph, a device's UUID), and
+what stands for something of its own."""
 
 from __future__ import annotations
 
@@ -7,9 +8,19 @@ import ctypes
 import os
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 RELAXED = 2
+
+
+class OfDriver:
+    """Something of the driver's, which is released when its last owner goes: it is neither copied nor pickled."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            f"cannot pickle or copy '{type(self).__name__}' object: it stands for something of CUDA's, which a copy would release again"
+        )
 
 
 @cache

@@ -107,6 +107,10 @@ class Graphed:
         """As a method: with the object that it belongs to as the first argument."""
         return self if instance is None else MethodType(self, instance)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy captures graphs of its own; a method's is bound to the copy of its object."""
+        return Graphed, (self._function, self._most)
+
     def reset(self) -> None:
         """Forget all graphs; the next call captures anew."""
         self._graphs.clear()

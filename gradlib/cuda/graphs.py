@@ -12,7 +12,7 @@ from gradlib.backend.array import cupy
 from gradlib.backend.capture import Capture, begin, capturing, end, under_way
 from gradlib.core.random import Generator
 from gradlib.cuda.devices import current_device, index_of, synchronize
-from gradlib.cuda.driver import node_count, relaxed
+from gradlib.cuda.driver import OfDriver, node_count, relaxed
 from gradlib.cuda.graph_errors import CaptureRefused, refusal
 from gradlib.cuda.graph_pools import GraphPool, Handle, pool_of
 from gradlib.cuda.memory import empty_cache, noting
@@ -50,7 +50,7 @@ class _Recording:
                 self.end()
 
 
-class CUDAGraph:
+class CUDAGraph(OfDriver):
     """Work of a GPU that is captured once and then replayed any number of times, at the same memory addresses.
 
     What is launched on the capturing stream between ``capture_begin`` and ``capture_end`` is recorded, not run. A replay runs all of it: it

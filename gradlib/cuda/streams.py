@@ -11,6 +11,7 @@ from gradlib.backend.capture import capturing
 from gradlib.backend.device import device as Device
 from gradlib.core.streams import default_stream as usual_stream
 from gradlib.cuda.devices import current_device, index_of, index_or_current, is_initialized
+from gradlib.cuda.driver import OfDriver
 
 
 class _Entered(threading.local):
@@ -23,7 +24,7 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-class Stream:
+class Stream(OfDriver):
     """A queue of work on one device. Work on different streams may run at the same time.
 
     Args:
@@ -215,7 +216,7 @@ def _event_handle(event: Any) -> int:
     return handle
 
 
-class Event:
+class Event(OfDriver):
     """A point in a stream's work, for which other streams or the host can wait; two events measure the time between them.
 
     Args:

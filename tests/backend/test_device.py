@@ -15,7 +15,7 @@ def test_device_from_its_name() -> None:
     assert str(gradlib.device("cpu")) == "cpu"
     assert gradlib.device("cpu") == gradlib.device(gradlib.device("cpu"))
     assert repr(gradlib.device("cpu")) == "device(type='cpu')"
-    for wrong in ("gpu", "cuda:x", "cpu:a"):
+    for wrong in ("gpu", "cuda:x", "cpu:a", "cuda:", "cpu:", "cuda:01", "cuda:\N{ARABIC-INDIC DIGIT ONE}"):
         with pytest.raises(RuntimeError, match="a device is"):
             gradlib.device(wrong)
 

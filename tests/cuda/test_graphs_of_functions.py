@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import weakref
@@ -462,6 +463,22 @@ def test_graphed_is_for_methods_too_and_under_other_modes() -> None:
     finally:
         gradlib.set_default_dtype(gradlib.float32)
     assert gradlib.equal(cuda.graphed(lambda x: x)(x), x)
+
+
+def test_a_copy_of_a_graphed_method_is_that_of_the_copy() -> None:
+    class Scale:
+        def __init__(self, factor: gradlib.Tensor) -> None:
+            self.factor, self.call = factor, cuda.graphed(self.times)
+
+        def times(self, x: gradlib.Tensor) -> gradlib.Tensor:
+            return x * self.factor
+
+    scale, x = Scale(drawn(3)), drawn(3)
+    scale.call(x)
+    other = copy.deepcopy(scale)
+    other.factor.zero_()
+    assert gradlib.equal(other.call(x), x * 0)
+    assert gradlib.equal(scale.call(x), x * scale.factor)
 
 
 def test_graphed_draws_what_the_function_draws_from_the_first_call_on() -> None:

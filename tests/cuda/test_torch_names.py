@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -175,6 +177,17 @@ def test_a_stream_is_entered_by_two_threads_at_once():
     for thread in threads:
         thread.join(20)
     assert seen == [True, True]
+
+
+def test_what_is_the_drivers_is_not_copied():
+    """As in torch: a copy would destroy it once more."""
+    x, graph = gradlib.ones(1, device="cuda"), cuda.CUDAGraph()
+    with cuda.graph(graph):
+        x.mul(2)
+    for each in (cuda.Stream(), cuda.current_stream().record_event(), graph):
+        for run in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"cannot pickle or copy '{type(each).__name__}' object"):
+                run(each)
 
 
 def test_streams_wait_for_each_other_and_backward_follows():
