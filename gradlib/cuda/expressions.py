@@ -24,7 +24,7 @@ from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, met
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Operation, asked_of, on_tensors, raising
+from gradlib.cuda.kernel_op import Operation, asked_of, on_tensors, own_array, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
@@ -348,7 +348,7 @@ class Elementwise(ExpressionOp):
         def run(xp: Any, *values: Any) -> Any:
             if self.typed:
                 self.refuse(values)
-            return np.asarray(self.on_host(*values)) if xp is np else _observed(self.name, kernel, values)
+            return own_array(self.on_host(*values), values) if xp is np else _observed(self.name, kernel, values)
 
         def same(value: Any, shape: Any) -> Any:
             return value
@@ -388,7 +388,7 @@ class Reduction(ExpressionOp):
             *values, dim, keepdim = args
             self.refuse(values)
             if xp is np:
-                return np.asarray(self.on_host(*values, dim, keepdim))
+                return own_array(self.on_host(*values, dim, keepdim), values)
             rank = max(x.ndim for x in values if is_array(x))
             dims = None if dim is None else wrap_dims(dim, rank)
             axis = dims if rank else None  # a 0-d array has none, though torch counts one

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import keyword
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,14 +242,21 @@ class Implementation:
         results = results_of(self.host(*({**arrays, **given.numbers}[name] for name in spec.arguments)))
         if len(results) != len(outputs):
             raise TypeError(f"{spec.name}: the host form gives {len(outputs)} results ({', '.join(spec.outputs)}), got {len(results)}")
-        checked = []
+        checked: list[np.ndarray] = []
         for name, result, (shape, dtype) in zip(spec.outputs, results, outputs, strict=True):
-            array = np.asarray(result)
+            array = own_array(result, (*arrays.values(), *checked))
             if array.shape != tuple(shape) or array.dtype != dtype:
                 wanted, got = f"{dtype} of shape {tuple(shape)}", f"{array.dtype} of shape {array.shape}"
                 raise TypeError(f"{spec.name}: the host form gives {wanted} for {name}, got {got}")
             checked.append(array)
         return checked[0] if len(checked) == 1 else tuple(checked)
+
+
+def own_array(result: Any, others: Iterable[Any]) -> np.ndarray:
+    """A host form's result in memory of its own, as a kernel's has: a copy of what shares that of an argument or another result."""
+    array = np.asarray(result)
+    is_shared = not array.flags.writeable or any(isinstance(x, np.ndarray) and np.may_share_memory(array, x) for x in others)
+    return array.copy() if is_shared else array
 
 
 def host_gradients(

@@ -17,7 +17,7 @@ import pytest
 import gradlib
 from gradlib import cuda
 from gradlib.autograd import gradcheck, gradgradcheck
-from gradlib.cuda import CompileError, kernel, kernel_op, launch as launching, nvrtc, user_kernel
+from gradlib.cuda import CompileError, elementwise, kernel, kernel_op, launch as launching, nvrtc, reduction, user_kernel
 from gradlib.cuda.signature import declaration
 from gradlib.cuda.source import Source
 from gradlib.testing import hostcuda
@@ -979,6 +979,20 @@ def test_a_kernel_that_is_declared_again_is_that_which_has_a_body():
     for several in (f"#ifdef DOUBLE\n{other}\n#else\n{COPY}\n#endif", f"{COPY} {other}".replace('extern "C"', "")):
         with pytest.raises(ValueError, match="declares copy 2 times, with other parameters each time"):
             kernel(several, "copy", shapes={"in": "*n"})
+
+
+def test_results_of_a_host_form_have_memory_of_their_own():
+    """As a kernel's have: what is written to one shows in nothing else."""
+    twice = kernel("__global__ void f(const float* x, float* y, float* z) {}", host=lambda x: (x, x[:]))
+    same = elementwise("float x", "float y", "y = x", "same", host=lambda x: x)
+    first = reduction("float x", "float y", "x", "a + b", "y = a", "0", "first", host=lambda x, dim, keepdim: x[0])
+    wide = kernel("__global__ void f(const float* x, float* y) {}", host=lambda x: np.broadcast_to(x[:1], x.shape))
+    x = gradlib.ones(3, 3)
+    results = (*twice(x), same(x), first(x, dim=0), wide(x))
+    for each in results:
+        each.add_(1)
+    assert x.tolist() == [[1, 1, 1]] * 3
+    assert all((each == 2).all() for each in results)
 
 
 def test_a_parameter_does_not_have_the_name_of_a_gradient():
