@@ -16,7 +16,6 @@ import numpy as np
 from gradlib.backend.array import cupy, is_array, is_cupy, namespace, on_device_of
 from gradlib.backend.dtype import is_complex, is_differentiable
 from gradlib.core.backward import grad as gradient
-from gradlib.core.compile import named
 from gradlib.core.dispatch import conjugate
 from gradlib.core.grad_mode import enable_grad
 from gradlib.core.modes import observing
@@ -24,7 +23,7 @@ from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, met
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Operation, asked_of, on_tensors, own_array, raising
+from gradlib.cuda.kernel_op import Operation, asked_of, on_tensors, own_array, public, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
@@ -47,7 +46,7 @@ def _variables(name: str, text: str) -> list[Variable]:
             rule = "a type of C or NumPy, or one capital letter for any, and a name"
             advice = "; what indexes an input is a gradlib.cuda.kernel" if kind.startswith("raw ") else ""
             raise ValueError(f"{name}: {part.strip()!r} is no parameter: {rule}{advice}")
-        if not re.fullmatch(r"[A-Za-z_]\w*", called) or called.startswith("gradlib_"):
+        if not re.fullmatch(r"[A-Za-z_]\w*", called, re.ASCII) or called.startswith("gradlib_"):
             raise ValueError(f"{name}: {called!r} is no name for a parameter: one of C's, which does not begin with gradlib_")
         found.append(Variable(known or kind, called))
     return found
@@ -130,7 +129,7 @@ def _operation(
         written[_python(name)] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
     rest = tuple(_python(name) for name in names if name not in rules)
     made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, device=device)
-    return named(made.call, label)
+    return public(made, label)
 
 
 class ExpressionOp(Operation):
@@ -152,6 +151,8 @@ class ExpressionOp(Operation):
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
         self.__name__ = self.__qualname__ = name
         self.generic = any(len(v.type) == 1 for v in inputs)
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise ValueError(f"the name of an operation is also that of its kernel, so one of C's, got {name!r}")
         if twice := [each for each in (*self.names, output.name) if [*self.names, output.name].count(each) > 1]:
             raise ValueError(f"{name}: every parameter has a name of its own, got {twice[0]} twice")
         if len(output.type) == 1 and output.type not in {v.type for v in inputs}:

@@ -85,8 +85,13 @@ def recorded(
         written["value"], "other", rules, name=f"kernel_{name}", sequence="tensors", outputs=tuple(made), complex="explicit",
         jvp=written["jvp"] if jvp is not None else None,
     )  # fmt: skip
-    call = named(operation.call, name)
+    call = public(operation, name)
     return lambda given, values: call(given, *(values[each] for each in free), [values[each] for each in listed])
+
+
+def public(operation: CompiledOp, name: str) -> Callable[..., Any]:
+    """The function of an operation under the user's name for it, behind which an underscore stands where Python has the word."""
+    return named(operation.call, f"{name}_" if keyword.iskeyword(name) else name)
 
 
 def _texts(singles: Sequence[str], listed: bool, wanted: Sequence[str]) -> dict[str, str]:

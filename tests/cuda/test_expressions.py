@@ -148,6 +148,10 @@ def test_of_several_places_the_line_shown_is_the_calls():
             each(gradlib.ones(1, device="cuda"))
 
 
+def test_an_operation_may_be_called_by_a_word_of_python(device):
+    assert elementwise("T x", "T y", "y = x", "lambda", host=lambda x: x)(gradlib.ones(2)).tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("name", ["out", "g", "in", "self", "dim", "option0"])
 def test_an_input_may_have_any_name(device, name):
     """Of Python's own words too, and of what gradlib calls its arguments."""
@@ -168,6 +172,7 @@ def test_what_does_not_go_together_is_refused(device):
     for run, kind, text in (
         (lambda: elementwise("blob x", "T y", "y = x"), ValueError, "'blob x' is no parameter"),
         (lambda: elementwise("T gradlib_x", "T y", "y = gradlib_x"), ValueError, "'gradlib_x' is no name for a parameter"),
+        (lambda: elementwise("T x", "T y", "y = x", "my op"), ValueError, "is also that of its kernel, so one of C's, got 'my op'"),
         (lambda: elementwise("T x, T x", "T y", "y = x"), ValueError, "every parameter has a name of its own, got x twice"),
         (lambda: elementwise("raw T x", "T y", "y = x[i]"), ValueError, "'raw T x' is .*; what indexes an input is a gradlib.cuda.kernel"),
         (lambda: elementwise("T x", "T y, T z", "y = z = x"), ValueError, "has one result, got 'T y, T z'"),

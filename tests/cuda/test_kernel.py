@@ -964,6 +964,7 @@ def test_parameters_may_have_names_that_are_words_of_python():
     copy(**{"in": x}).sum().backward()
     assert x.grad.tolist() == [1, 1, 1]
     assert list(copy.__signature__.parameters) == ["in_"]
+    assert kernel(COPY.replace("copy", "lambda"), shapes={"in": "*n"})(x.detach()).tolist() == [1, 1, 1]
     with pytest.raises(TypeError, match="copy takes in, got 2 by position: too many positional arguments; out: a pointer that"):
         copy(x, x)
     with pytest.raises(TypeError, match="copy takes in, got 1 by position, in=: multiple values for argument 'in'"):
