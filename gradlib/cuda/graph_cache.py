@@ -10,7 +10,10 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.capture import capturing, under_way
+from gradlib.backend.device import default_index
 from gradlib.backend.dtype import get_default_dtype
 from gradlib.backend.random import positions_on
 from gradlib.backend.thread import carried
@@ -52,7 +55,7 @@ class Graphed:
             return self._function(*args, **kwargs)
         known: dict[int, int] = {}
         places = tuple([known.setdefault(id(value), len(known)) for value in tensors])  # a tensor that is given twice is one input
-        key = (structure, places, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), *map(_key, leaves))
+        key = (structure, places, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), default_index(), *map(_key, leaves))
         with self._lock:
             made = self._replayed(key, leaves, structure, places)
         return self._function(*args, **kwargs) if made is _EAGER else made
@@ -134,7 +137,7 @@ def _key(leaf: Any) -> Any:
             "graphed: arguments that are no tensors must be hashable, as each of their values has a graph of its own; got "
             f"{type(leaf).__name__}"
         ) from None
-    return type(leaf), repr(leaf) if isinstance(leaf, (float, complex)) else leaf  # 0.0 equals -0.0, and the work may not
+    return type(leaf), repr(leaf) if isinstance(leaf, (float, complex, np.generic)) else leaf  # 0.0 equals -0.0, and NaN not itself
 
 
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:

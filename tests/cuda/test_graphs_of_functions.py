@@ -8,6 +8,7 @@ import threading
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradlib
@@ -234,8 +235,12 @@ def test_graphed_tells_minus_zero_from_zero() -> None:
         return x / sign
 
     x = gradlib.ones(3, device="cuda")
-    assert signed(x, 0.0).tolist() == [float("inf")] * 3
-    assert signed(x, -0.0).tolist() == [float("-inf")] * 3
+    for kind in (float, np.float32):
+        assert signed(x, kind(0.0)).tolist() == [float("inf")] * 3
+        assert signed(x, kind(-0.0)).tolist() == [float("-inf")] * 3
+    for _ in range(2):
+        assert signed(x, np.float32("nan")).isnan().all()
+    assert len(signed._graphs) == 5
 
 
 def test_leaves_that_a_function_uses_get_their_gradients() -> None:
@@ -463,6 +468,11 @@ def test_graphed_is_for_methods_too_and_under_other_modes() -> None:
     finally:
         gradlib.set_default_dtype(gradlib.float32)
     assert gradlib.equal(cuda.graphed(lambda x: x)(x), x)
+    added = cuda.graphed(lambda x: x + gradlib.ones(3))
+    with gradlib.device("cuda"):
+        assert gradlib.equal(added(x), x + 1)
+    with pytest.raises(RuntimeError, match="same device"):  # as in the function itself
+        added(x)
 
 
 def test_a_copy_of_a_graphed_method_is_that_of_the_copy() -> None:
