@@ -3004,7 +3004,7 @@ def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generato
         generator: where the numbers come from; the device's default one when left out.
         dtype: int64 when left out.
         device, requires_grad: as in ``tensor``.
-    Raises: RuntimeError unless low < high.
+    Raises: RuntimeError unless low < high, and for numbers that the dtype does not hold; a UserWarning for those that it rounds.
     Source: torch.randint.
     Example:
         >>> gradlib.randint(0, 10, (2, 3)).shape
@@ -3060,6 +3060,7 @@ def randperm(n: _int, *, generator: Generator | None = None, dtype: _DType | Non
         generator: where they come from.
         dtype: int64 when left out.
         device: as in ``tensor``.
+    Raises: RuntimeError for more numbers than the dtype holds, NotImplementedError for one of bools or complex numbers.
     Source: torch.randperm.
     Example:
         >>> gradlib.randperm(3).sort().values

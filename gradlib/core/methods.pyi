@@ -1260,7 +1260,7 @@ class Methods:
     @overload
     def prod(self, *, axis: _int | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def random_(self, low: _int = 0, to: _int | None = None, *, generator: Generator | None = None) -> Tensor:
+    def random_(self, low: _int | None = None, to: _int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_."""
 
     def ravel(self) -> Tensor:

@@ -55,7 +55,8 @@ class Graphed:
             return self._function(*args, **kwargs)
         known: dict[int, int] = {}
         places = tuple([known.setdefault(id(value), len(known)) for value in tensors])  # a tensor that is given twice is one input
-        key = (structure, places, thread_state.grad_enabled, thread_state.inference, get_default_dtype(), default_index(), *map(_key, leaves))
+        modes = thread_state.grad_enabled, thread_state.inference, get_default_dtype(), default_index()
+        key = (structure, places, *modes, *map(_key, leaves))
         with self._lock:
             made = self._replayed(key, leaves, structure, places)
         return self._function(*args, **kwargs) if made is _EAGER else made

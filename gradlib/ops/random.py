@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -121,7 +123,7 @@ def randint(
         generator: where the numbers come from; the device's default one when left out.
         dtype: int64 when left out.
         device, requires_grad: as in ``tensor``.
-    Raises: RuntimeError unless low < high.
+    Raises: RuntimeError unless low < high, and for numbers that the dtype does not hold; a UserWarning for those that it rounds.
     Source: torch.randint.
     Example:
         >>> gradlib.randint(0, 10, (2, 3)).shape
@@ -136,24 +138,64 @@ def randint(
 
 def _integers(low: int, high: int, size: Any, source: Generator, dtype: Any, requires_grad: bool, pin_memory: Any) -> Tensor:
     shape = _shape("randint", (size,))
-    if low >= high:
-        check_range("randint", low, high)
+    given = None if dtype is None else dtypes.as_dtype(dtype)
+    chosen = dtypes.int64 if given is None else given
+    least, most = whole_range(chosen)
+    if not least <= low < high <= most + 1:
+        check_range("randint", low, high, chosen)
     drawn = source.integers(operator.index(low), operator.index(high), shape)
-    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), requires_grad, pin_memory)
+    return finished(drawn if chosen is drawn.dtype else _of_dtype(drawn, chosen), requires_grad, pin_memory)
 
 
-def _of_dtype(drawn: Array, dtype: Any) -> Array:
+def _of_dtype(drawn: Array, dtype: np.dtype) -> Array:
     """The integers that were drawn in the dtype that was asked for."""
-    chosen = dtypes.as_dtype(dtype)
-    if chosen == drawn.dtype:
+    if dtype == drawn.dtype:
         return drawn
     with on_device_of(drawn):
-        return drawn.astype(chosen)
+        return drawn.astype(dtype)
 
 
-def check_range(name: str, low: Any, high: Any) -> None:
+def check_range(name: str, low: Any, high: Any, dtype: np.dtype) -> None:
+    """Refuse whole numbers from ``low`` to below ``high`` that a dtype does not hold, and warn of those that it rounds."""
+    if dtype.kind == "c":
+        raise RuntimeError(f"{name} gives whole numbers, for tensors of integers, floats or bools, got {dtype}")
     if low >= high:
         raise RuntimeError(f"{name}: random numbers need 'from' to be less than 'to', but got from={low} >= to={high}")
+    if dtype == dtypes.int64:
+        return
+    least, most = finite_range(dtype)
+    exact = None if dtype.kind in "biu" else whole_range(dtype)[1]
+    for what, number in (("from", low), ("to - 1", high - 1)):
+        if not least <= number <= most:
+            raise RuntimeError(f"{name}: {what} is out of bounds for {dtype}, which holds {least} to {most}, got {number}")
+        if exact is not None and abs(number) > exact:
+            warnings.warn(
+                f"{name}: {what} is out of bounds [-{exact}, {exact}], beyond which {dtype} does not hold every whole number, got {number}",
+                UserWarning, stacklevel=4,
+            )  # fmt: skip
+
+
+@functools.cache
+def whole_range(dtype: np.dtype) -> tuple[int, int]:
+    """The whole numbers from one to another that a dtype holds without a gap; none of complex numbers."""
+    if dtype.kind == "c":
+        return 0, -1
+    if dtype.kind in "biu":
+        return finite_range(dtype)
+    most = 1 << {2: 8 if dtypes.is_bfloat16(dtype) else 11, 4: 24, 8: 53}[dtype.itemsize]
+    return -most, most
+
+
+@functools.cache
+def finite_range(dtype: np.dtype) -> tuple[Any, Any]:
+    """The least and the largest finite number of a dtype."""
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return int(limits.min), int(limits.max)
+    most = min(dtypes.largest(dtype), float(np.finfo(np.float64).max))
+    return -most, most
 
 
 @takes_out
@@ -166,6 +208,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
         generator: where they come from.
         dtype: int64 when left out.
         device: as in ``tensor``.
+    Raises: RuntimeError for more numbers than the dtype holds, NotImplementedError for one of bools or complex numbers.
     Source: torch.randperm.
     Example:
         >>> gradlib.randperm(3).sort().values
@@ -177,8 +220,20 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     n = operator.index(n)
     if n < 0:
         _shape("randperm", (n,))  # which refuses it
+    chosen = None if dtype is None else dtypes.as_dtype(dtype)
+    if chosen is not None:
+        _check_places(n, chosen)
     drawn = _source(device, generator).permutation(n, drawing.batch)
-    return finished(drawn if dtype is None else _of_dtype(drawn, dtype), wants, other.get("pin_memory"))
+    return finished(drawn if chosen is None else _of_dtype(drawn, chosen), wants, other.get("pin_memory"))
+
+
+def _check_places(n: int, dtype: np.dtype) -> None:
+    """Refuse a dtype that does not hold each of the numbers below n, or is not for numbers; of bfloat16 torch does not ask."""
+    if dtype.kind in "bc":
+        raise NotImplementedError(f"randperm gives whole numbers, for tensors of integers or floats, got {dtype}")
+    most = n if dtypes.is_bfloat16(dtype) else whole_range(dtype)[1] + 1
+    if n > most:
+        raise RuntimeError(f"randperm: n cannot be greater than {most} for {dtype}, got {n}")
 
 
 @draws
@@ -334,7 +389,7 @@ def _is_checked(parameters: Array) -> bool:
 
 
 def check_std(std: Any) -> None:
-    if std < 0:
+    if not std >= 0:  # NaN too, here and below
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 

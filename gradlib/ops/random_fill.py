@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from gradlib.core.op import publish
 from gradlib.core.random import Generator, draws
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.copies import copy
-from gradlib.ops.random import check_range, check_std, normal_numbers, stream, zeros_and_ones
+from gradlib.ops.random import check_range, check_std, finite_range, normal_numbers, stream, whole_range, zeros_and_ones
 
 __all__: list[str] = []  # methods of Tensor
 
@@ -56,9 +57,10 @@ def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
 
 
 def _floating(name: str, target: Tensor) -> np.dtype:
-    if dtypes.category(target._array.dtype) < 2:
-        raise NotImplementedError(f"{name} gives floating-point numbers; the tensor to be filled has dtype {target.dtype}")
-    return target._array.dtype
+    dtype = target._array.dtype
+    if dtypes.category(dtype) < 2 or (dtype.kind == "c" and name not in ("normal_", "uniform_")):
+        raise NotImplementedError(f"{name} gives floating-point numbers; the tensor to be filled has dtype {dtype}")
+    return dtype
 
 
 @fills
@@ -87,9 +89,15 @@ def _drawn_into(self: Tensor, generator: Generator | None, kind: str, *numbers: 
 @fills
 def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
+    kind = _floating("uniform_", self)
+    least, most = finite_range(kind)
+    for what, number in (("from", low), ("to", to)):
+        if not least <= number <= most:
+            raise RuntimeError(f"uniform_: {what} is out of bounds for {kind}, which holds {least} to {most}, got {number}")
     if low > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
-    kind = _floating("uniform_", self)
+    if to - low > most:
+        raise RuntimeError(f"uniform_ expects to - from <= {most}, the most that {kind} holds, but found from={low} and to={to}")
     if kind.itemsize == 2:
         to = below_half(low, to, kind)
     if _drawn_into(self, generator, "uniform", to - low, low):
@@ -115,32 +123,25 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 
 
 @fills
-def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
+def random_(self: Tensor, low: int | None = None, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_.
 
     Without bounds, all values that the dtype holds exactly, from 0.
     """
     kind = self._array.dtype
-    if to is None:
-        low, to = (0, low) if low else (0, _span(kind))
-    check_range("random_", low, to)
+    if to is None or low is None:
+        bound = low if to is None else to
+        low, to = 0, min(whole_range(kind)[1] + 1, (1 << 63) - 1) if bound is None else bound
+    low, to = operator.index(low), operator.index(to)
+    check_range("random_", low, to, kind)
     source, memory = stream(generator, device_index(self._array)), _memory(self) if kind == dtypes.int64 else None
     return _filled("random_", self, source.integers(low, to, self._array.shape, memory))
-
-
-def _span(dtype: np.dtype) -> int:
-    """The first whole number above 0 that the dtype does not hold exactly."""
-    if dtype.kind == "b":
-        return 2
-    if dtype.kind in "iu":
-        return min(int(np.iinfo(dtype).max) + 1, (1 << 63) - 1)
-    return int(1 << {2: 11 if dtype.kind == "f" else 8, 4: 24, 8: 53}[dtype.itemsize]) + 1
 
 
 @fills
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
-    if lambd <= 0:
+    if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if _drawn_into(self, generator, "exponential", lambd):
         return self
@@ -151,10 +152,10 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 @fills
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
-    if std <= 0:
+    if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     kind = _floating("log_normal_", self)
-    if kind.kind != "c" and _drawn_into(self, generator, "log_normal", float(kind.type(std)), float(kind.type(mean))):
+    if _drawn_into(self, generator, "log_normal", float(kind.type(std)), float(kind.type(mean))):
         return self
     drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
     return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
@@ -165,6 +166,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill with the number of tries until the first success of probability p. Source: torch.Tensor.geometric_."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if self._array.dtype.kind in "bc":
+        raise NotImplementedError(f"geometric_ gives whole numbers, for tensors of integers or floats, got {self.dtype}")
     if _drawn_into(self, generator, "geometric", math.log1p(-p)):
         return self
     drawn = stream(generator, device_index(self._array)).uniform(self._array.shape, dtypes.float64)
@@ -175,7 +178,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 @fills
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of the Cauchy distribution. Source: torch.Tensor.cauchy_."""
-    if sigma <= 0:
+    if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     if _drawn_into(self, generator, "cauchy", sigma, median):
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -187,6 +188,24 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
         (lambda: gradlib.rand(2, colour=1), TypeError, "colour"),
         (lambda: gradlib.randint(5, 2, (2,)), RuntimeError, "less than"),
         (lambda: gradlib.ones(2).random_(5, 5), RuntimeError, "less than"),
+        (lambda: gradlib.ones(2).random_(0), RuntimeError, "less than"),
+        (lambda: gradlib.ones(2).random_(0, 2.5), TypeError, "must be int, not float"),
+        (lambda: gradlib.ones(2).normal_(0, math.nan), RuntimeError, "std >= 0.0"),
+        (lambda: gradlib.ones(2).exponential_(math.nan), RuntimeError, "lambda > 0.0"),
+        (lambda: gradlib.ones(2).cauchy_(0, math.nan), RuntimeError, "sigma > 0.0"),
+        (lambda: gradlib.ones(2).log_normal_(0, math.nan), RuntimeError, "std > 0.0"),
+        (lambda: gradlib.ones(2).to(gradlib.complex64).exponential_(), NotImplementedError, "exponential_ gives floating-point numbers"),
+        (lambda: gradlib.ones(2).bool().geometric_(0.5), NotImplementedError, "geometric_ gives whole numbers"),
+        (lambda: gradlib.ones(2).half().uniform_(0, 7e4), RuntimeError, "to is out of bounds for float16"),
+        (lambda: gradlib.ones(2).uniform_(math.nan, 1), RuntimeError, "from is out of bounds for float32"),
+        (lambda: gradlib.ones(2).uniform_(-3e38, 3e38), RuntimeError, "expects to - from <= 3.40"),
+        (lambda: gradlib.randint(0, 257, (2,), dtype=gradlib.uint8), RuntimeError, "to - 1 is out of bounds for uint8, which"),
+        (lambda: gradlib.randint_like(gradlib.ones(2).bool(), 3), RuntimeError, "to - 1 is out of bounds for bool"),
+        (lambda: gradlib.ones(2).half().random_(-70000, 0), RuntimeError, "from is out of bounds for float16"),
+        (lambda: gradlib.ones(2).to(gradlib.complex64).random_(0, 3), RuntimeError, "for tensors of integers, floats or bools"),
+        (lambda: gradlib.randperm(257, dtype=gradlib.uint8), RuntimeError, "n cannot be greater than 256 for uint8"),
+        (lambda: gradlib.randperm(2050, dtype=gradlib.float16), RuntimeError, "n cannot be greater than 2049 for float16"),
+        (lambda: gradlib.randperm(3, dtype=gradlib.bool), NotImplementedError, "randperm gives whole numbers"),
         (lambda: gradlib.normal(0.0, -1.0, (2,)), RuntimeError, "std >= 0.0"),
         (lambda: gradlib.ones(2).normal_(0, -1), RuntimeError, "std >= 0.0"),
         (lambda: gradlib.ones(2).log_normal_(0, 0), RuntimeError, "std > 0.0"),
@@ -208,6 +227,16 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
 def test_wrong_arguments_are_refused(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_whole_numbers_that_a_dtype_rounds_are_warned_of_and_the_largest_it_holds_are_drawn() -> None:
+    assert gradlib.randint(255, 256, (2,), dtype=gradlib.uint8).tolist() == [255, 255]
+    assert gradlib.zeros(2).random_(2**24, 2**24 + 1).tolist() == [2**24] * 2
+    assert gradlib.randperm(256, dtype=gradlib.uint8).sort().values.tolist() == list(range(256))
+    with pytest.warns(UserWarning, match=r"random_: to - 1 is out of bounds \[-2048, 2048\]"):
+        gradlib.zeros(2).half().random_(0, 2050)
+    with pytest.warns(UserWarning, match=r"randint: from is out of bounds \[-256, 256\]"):
+        gradlib.randint(-257, 0, (2,), dtype=gradlib.bfloat16)
 
 
 @pytest.mark.parametrize(
