@@ -93,10 +93,13 @@ class Stream(OfDriver):
         return cupy().cuda.Device(self.device_index)
 
     def query(self) -> bool:
-        """Whether all its work has been done. Raises: RuntimeError within the capture of a graph, which the question would break."""
+        """Whether all its work has been done.
+
+        Raises: RuntimeError within the capture of a graph, which the question would break, and for a fault on the device.
+        """
         _refuse_in_capture()
         with self._there():
-            return bool(self.cupy_stream.done)
+            return is_done(cupy().cuda.runtime.streamQuery(self.cuda_stream))
 
     def synchronize(self) -> None:
         """Wait, on the host, for all its work."""
@@ -207,6 +210,16 @@ def _refuse_in_capture() -> None:
         raise RuntimeError("cudaErrorStreamCaptureUnsupported: whether work is done is not to be asked while this thread captures a graph")
 
 
+_NOT_READY = 600  # cudaErrorNotReady
+
+
+def is_done(status: int) -> bool:
+    """What the driver's answer to a query means. CuPy's ``done`` takes errors for "not yet": who asks in a loop would ask for ever."""
+    if status not in (0, _NOT_READY):
+        raise cupy().cuda.runtime.CUDARuntimeError(status)
+    return status == 0
+
+
 def _event_handle(event: Any) -> int:
     """The driver's handle of an event, of torch's or CuPy's too; 0 before it is recorded. Raises: TypeError for what is no event."""
     handle = getattr(event, "cuda_event", None)  # torch's name for it, and CuPy's
@@ -278,9 +291,13 @@ class Event(OfDriver):
         (current_stream() if stream is None else as_stream(stream)).wait_event(self)
 
     def query(self) -> bool:
-        """Whether the work before it has been done. Raises: RuntimeError within the capture of a graph, which the question would break."""
+        """Whether the work before it has been done.
+
+        Raises: RuntimeError within the capture of a graph, which the question would break; for an event that was last recorded in one,
+            and for a fault on the device.
+        """
         _refuse_in_capture()
-        return self.cupy_event is None or bool(self.cupy_event.done)
+        return self.cupy_event is None or is_done(cupy().cuda.runtime.eventQuery(self.cuda_event))
 
     def synchronize(self) -> None:
         """Wait, on the host, for the work before it."""

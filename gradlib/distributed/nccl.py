@@ -16,6 +16,7 @@ import numpy as np
 from gradlib.backend.array import Array, cupy, on_device_of
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.tensor import Tensor
+from gradlib.cuda.streams import is_done
 from gradlib.distributed.mpi import Mpi, Waiting
 from gradlib.distributed.reduce_op import ReduceOp
 from gradlib.distributed.work import Work
@@ -58,7 +59,7 @@ class StreamWork(Work):
     synchronize = wait
 
     def is_completed(self) -> bool:
-        return bool(self._event.done)
+        return is_done(cupy().cuda.runtime.eventQuery(self._event.ptr))
 
 
 class Nccl:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import os
@@ -17,6 +18,7 @@ import pytest
 import gradlib
 from gradlib import cuda
 from gradlib.backend import pinned
+from gradlib.distributed.nccl import StreamWork
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, two_devices
 
@@ -231,6 +233,32 @@ def test_events_mark_order_and_time():
     assert (begin.device_index, begin.cuda_event > 0) == (0, True)
     with pytest.raises(ValueError, match="enable_timing=True"):
         cuda.Event().elapsed_time(end)
+
+
+def test_a_query_that_fails_is_not_answered_with_not_yet():
+    """Who asks until it is done would ask for ever: of an event of a capture, and of a stream that another thread captures on."""
+    x, graph, event, side, answers = gradlib.ones(3, device="cuda"), cuda.CUDAGraph(), cuda.Event(), cuda.Stream(), []
+
+    def ask() -> None:
+        try:
+            answers.append(side.query())
+        except RuntimeError as error:
+            answers.append(str(error))
+
+    with cuda.graph(graph):
+        x.mul(2)
+        event.record()
+        work = StreamWork([x])
+    for query in (event.query, work.is_completed):
+        with pytest.raises(RuntimeError, match="cudaErrorCapturedEvent"):
+            query()
+    with contextlib.suppress(RuntimeError), cuda.graph(cuda.CUDAGraph(), stream=side):  # the question breaks the capture
+        x.mul(2)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        asking.join()
+    assert "cudaErrorStreamCapture" in str(answers[0])
+    assert not cuda.is_current_stream_capturing()
 
 
 def test_events_of_other_libraries_are_awaited():
