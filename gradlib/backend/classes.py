@@ -15,6 +15,7 @@ from gradlib.backend.launching import kernels
 LONGEST = 4096
 """The most rows of which one block makes the sum."""
 _MODES = {"none": 0, "sum": 1, "mean": 2}
+_ENTERED = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
 
 
 def source(char: str) -> str:
@@ -27,14 +28,21 @@ def source(char: str) -> str:
     counts. A class is called ``indices`` and their number ``adim``, as in CuPy's kernels, by which hostcuda finds classes outside.
     """
     ctype = CTYPES[char]
-    computed = ctype if char in WHOLE else "float"
-    head = (
-        f'extern "C" __global__ void gradlib_{{}}(const {ctype}* x, const long long* classes, const {ctype}* w, {ctype}* z,\n'
-        "    long long adim, long long ignore, unsigned mode, unsigned rows, unsigned inner, T keep, T part, unsigned n) {{\n"
+    return f"""{HEADERS.get(char, "")}typedef {ctype if char in WHOLE else "float"} T;
+{_counting(ctype)}{_of_rows(ctype)}{_of_scores(ctype)}"""
+
+
+def _head(name: str, ctype: str) -> str:
+    """The beginning of a kernel."""
+    return (
+        f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, const long long* classes, const {ctype}* w, {ctype}* z,\n'
+        "    long long adim, long long ignore, unsigned mode, unsigned rows, unsigned inner, T keep, T part, unsigned n) {\n"
     )
-    entered = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
-    return f"""{HEADERS.get(char, "")}typedef {computed} T;
-__device__ long long class_of(long long indices, long long adim) {{
+
+
+def _counting(ctype: str) -> str:
+    """The functions that the kernels share: which class is meant, what it counts, and sums of a block."""
+    return f"""__device__ long long class_of(long long indices, long long adim) {{
     long long at = indices % adim;
     return at < 0 ? at + adim : at;
 }}
@@ -61,7 +69,12 @@ __device__ T counted(const long long* classes, const {ctype}* w, long long adim,
         if (classes[k] != ignore) s += weight(w, class_of(classes[k], adim));
     return sum_of_block(s);
 }}
-{head.format("reduced")}    T s = 0;  // a thread has a row, or a warp if all its scores count
+"""
+
+
+def _of_rows(ctype: str) -> str:
+    """The kernels of the loss: ``reduced`` and ``each``."""
+    return f"""{_head("reduced", ctype)}    T s = 0;  // a thread has a row, or a warp if all its scores count
     const unsigned width = part != 0 ? 32 : 1, lane = threadIdx.x % width;
     for (unsigned k = threadIdx.x / width; k < rows; k += blockDim.x / width) {{
         if (classes[k] == ignore) continue;
@@ -75,7 +88,7 @@ __device__ T counted(const long long* classes, const {ctype}* w, long long adim,
     if (mode == 2) s /= counted(classes, w, adim, ignore, rows);
     if (threadIdx.x == 0) z[0] = ({ctype})s;
 }}
-{head.format("each")}{entered}    if (i >= n) return;
+{_head("each", ctype)}{_ENTERED}    if (i >= n) return;
     T s = 0;
     if (classes[i] != ignore) {{
         const {ctype}* const row = x + i / inner * adim * inner + i % inner;
@@ -86,7 +99,12 @@ __device__ T counted(const long long* classes, const {ctype}* w, long long adim,
     }}
     z[i] = ({ctype})s;
 }}
-{head.format("spread")}{entered}    const T by = mode == 2 ? counted(classes, w, adim, ignore, rows) : (T)1;
+"""
+
+
+def _of_scores(ctype: str) -> str:
+    """The kernel of the gradient: ``spread``."""
+    return f"""{_head("spread", ctype)}{_ENTERED}    const T by = mode == 2 ? counted(classes, w, adim, ignore, rows) : (T)1;
     if (i >= n) return;
     const unsigned c = i / inner % (unsigned)adim, k = i / inner / (unsigned)adim * inner + i % inner;
     T made = 0;

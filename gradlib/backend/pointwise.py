@@ -86,38 +86,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     both = {char: form(f"{name}_vv", char, "PPPI") for char in chars}
     second = {char: form(f"{name}_vn", char, ("P", NUMBERS[char], "P", "I")) for char in chars if char in NUMBERS}
     first = {char: form(f"{name}_nv", char, (NUMBERS[char], *"PPI")) for char in chars if char in NUMBERS}
-    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
-    stretched = {char: form(f"{name}_ww", char, "PIIIIPIIIIPI", stretched_source) for char in chars}
-    compares = name in COMPARE
-
-    def broadcast(x: Array, y: Array) -> Array:
-        """Of arrays of other shapes, or of which one is a number repeated, as the gradient of a sum is."""
-        dtype, data, met, forms = x.dtype, x.data, spans_of(x.shape, y.shape), spread
-        if met is None:
-            met, forms = spans_of(x.shape, y.shape, groups=2), stretched
-        if met is None:
-            return theirs(x, y)
-        shape, n, spans = met
-        count = len(spans) // 2
-        x_spans, y_spans = spans[:count], spans[count:]
-        if not x._c_contiguous:
-            if any(x.strides):
-                return theirs(x, y)
-            x_spans = (1,) * count
-        if not y._c_contiguous:
-            if any(y.strides):
-                return theirs(x, y)
-            y_spans = (1,) * count
-        functions, pack, free, made = forms[dtype.char]
-        out = ndarray(shape, bool_ if compares else dtype)
-        slot = free.pop() if free else made()
-        try:
-            pack(slot[0], 0, data.ptr, *x_spans, y.data.ptr, *y_spans, out.data.ptr, n)
-            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
-        except refusals():
-            return theirs(x, y)
-        free.append(slot)
-        return out
+    compares, broadcast = name in COMPARE, _of_shapes(name, chars)
 
     def run(x: Any, y: Any, out: Any = None, **options: Any) -> Array:
         if out is not None or options:
@@ -135,7 +104,8 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
             if y.dtype is not dtype or other.device_id != device:
                 return theirs(x, y)
             if y.shape != x.shape or not (x._c_contiguous and y._c_contiguous):
-                return broadcast(x, y)
+                found = broadcast(x, y)
+                return theirs(x, y) if found is None else found
             (functions, pack, free, made), a, b = both[char], data.ptr, other.ptr
         elif not like._c_contiguous:
             return theirs(x, y)
@@ -158,6 +128,49 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
 
     theirs = _of_rows(run, theirs) if name in IN_STEPS else theirs
     return run
+
+
+def _of_shapes(name: str, chars: list[str]) -> Callable[[Array, Array], Array | None]:
+    """A function of two arrays of other shapes, or of which one is a number repeated, as the gradient of a sum is; None where none serves.
+
+    Args:
+        name: as for `of_two`; chars: of the dtypes in which it is.
+    """
+    library = cupy()
+    launch, stream = launcher()
+    ndarray, compared = library.ndarray, library.dtype("?") if name in COMPARE else None
+    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
+    stretched = {char: form(f"{name}_ww", char, "PIIIIPIIIIPI", stretched_source) for char in chars}
+
+    def broadcast(x: Array, y: Array) -> Array | None:
+        dtype, data, met, forms = x.dtype, x.data, spans_of(x.shape, y.shape), spread
+        if met is None:
+            met, forms = spans_of(x.shape, y.shape, groups=2), stretched
+        if met is None:
+            return None
+        shape, n, spans = met
+        count = len(spans) // 2
+        x_spans, y_spans = spans[:count], spans[count:]
+        if not x._c_contiguous:
+            if any(x.strides):
+                return None
+            x_spans = (1,) * count
+        if not y._c_contiguous:
+            if any(y.strides):
+                return None
+            y_spans = (1,) * count
+        functions, pack, free, made = forms[dtype.char]
+        out = ndarray(shape, compared or dtype)
+        slot = free.pop() if free else made()
+        try:
+            pack(slot[0], 0, data.ptr, *x_spans, y.data.ptr, *y_spans, out.data.ptr, n)
+            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        except refusals():
+            return None
+        free.append(slot)
+        return out
+
+    return broadcast
 
 
 def _in_single(theirs: Callable[..., Array]) -> Callable[..., Array]:
