@@ -309,6 +309,8 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     reduction = reduction_of(size_average, reduce, reduction)
+    if 0 < beta < 2.0**-14 and dtypes.is_floating_point(raw(input).dtype) and not np.asarray(beta).astype(raw(input).dtype):
+        beta = 0  # as the dtype holds it
     if beta and reduction != "none" and _are_plain(input, target):
         return _smooth_l1([input, target], beta, True, reduction == "mean")
     away = _difference("smooth_l1_loss", input, target)

@@ -303,6 +303,18 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
     assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"
 
 
+@pytest.mark.parametrize(("dtype", "beta"), [("float16", 1e-9), ("bfloat16", 1e-60), ("float32", 1e-300)])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_a_beta_too_small_for_the_dtype_is_none(dtype: str, beta: float, reduction: str) -> None:
+    x = gradlib.tensor([0.0, 2.0, -3.0], dtype=dtype, requires_grad=True)
+    made = F.smooth_l1_loss(x, gradlib.zeros_like(x), beta=beta, reduction=reduction).sum()
+    expected = F.l1_loss(x, gradlib.zeros_like(x), reduction=reduction).sum()
+    assert made.item() == expected.item()
+    assert gradlib.autograd.grad(made, x)[0].tolist() == gradlib.autograd.grad(expected, x)[0].tolist()
+    whole = F.smooth_l1_loss(gradlib.tensor([0]), gradlib.tensor([1e-9]), beta=1e-8)  # of integers the target's dtype counts
+    assert whole.item() == pytest.approx(5e-11)
+
+
 @pytest.mark.nonfinite
 @pytest.mark.parametrize("beyond", [1.0, 2.0, 1e300, math.inf])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
