@@ -1,4 +1,5 @@
-"""Kernels of gradlib's own for the loss of classes, ``nll_loss`` of a few rows of scores, also of smoothed labels, and for its gradient.
+"""Kernels of gradlib's own for the loss of classes, ``nll_loss`` of a few rows of scores, also of smoothed labels, and for its gradient;
+and for the loss of probabilities for every class.
 
 As in `gradlib.backend.kernel_text`, every other call is CuPy's own.
 """
@@ -11,6 +12,7 @@ from typing import Any
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, HEADERS, MOST, THREADS, WARP_SUM, WHOLE
 from gradlib.backend.launching import kernels
+from gradlib.backend.line_layout import EACH, of_lines, plan
 
 LONGEST = 4096
 """The most rows of which one block makes the sum."""
@@ -162,3 +164,47 @@ def loss_gradient(
     numbers = (size, ignore, _MODES[reduction], rows, inner, 1 - smoothing, smoothing / size, n := out.size)
     made = _kernel("spread", g.dtype.char).run(data.device_id, n, THREADS, data.ptr, target.data.ptr, w, out.data.ptr, *numbers)
     return out if made else None
+
+
+_SHARES = f"""    T s = 0;
+    {EACH} {{
+        const T share = T(y[line - x + offset(k)]) * keep + part;
+        if (kept) kept[line - x + offset(k)] = E(share);
+        s += T(line[offset(k)]) * share * (w ? T(w[k]) : T(1));
+    }}
+    {WARP_SUM.format("s")}
+    if (lane == 0) z[o] = E(-s);
+"""
+
+
+def source_of_shares(char: str) -> str:
+    """The kernel of minus the sum of each row's scores times shares, of a dtype: ``keep`` times those given, and ``part``.
+
+    w, if not null, is what a class counts; in ``kept``, if not null, the shares are written.
+    """
+    return of_lines({"shares": ("const E* y, const E* w, E* kept, T keep, T part", _SHARES)}, char, False)
+
+
+_kernel_of_shares = kernels(source_of_shares)
+
+
+def loss_of_shares(input: Array, target: Array, weight: Array | None, keep: float, part: float, keeps: bool) -> Any:
+    """Minus the sum over classes of (N, C, ...) or (C,) scores times shares, times the weight of each class.
+
+    Args:
+        keep, part: what the shares given are multiplied by, and what is added. keeps: give two arrays, the loss and the shares.
+    Returns: None where no kernel serves it.
+    """
+    shape, dtype, data, dim = input.shape, input.dtype, input.data, 0 if input.ndim == 1 else 1
+    if dtype.char not in CTYPES or target.shape != shape or (planned := plan(shape, None, dtype, dim, False)) is None:
+        return None
+    for each in (input, target) if weight is None else (input, target, weight):
+        if not each._c_contiguous or each.dtype is not dtype or each.data.device_id != data.device_id:
+            return None
+    made, n, _, _, sizes = planned
+    out, kept = type(input)(made, dtype), type(input)(shape, dtype) if keeps else None
+    beside = (0 if each is None else each.data.ptr for each in (weight, kept))
+    values = (data.ptr, out.data.ptr, target.data.ptr, *beside, keep, part)
+    if not _kernel_of_shares("shares", dtype.char).run(data.device_id, n * 32, THREADS, *values, *sizes):
+        return None
+    return out if kept is None else (out, kept)

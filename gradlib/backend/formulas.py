@@ -26,7 +26,7 @@ _FINITE = 3.0e38
 """Python's numbers from here on are the declared formula's to refuse or to round."""
 
 FORMULAS = {
-    "absolute_slope": ("g x y c", "g / c * ((x > y) - (x < y))"),
+    "absolute_slope": ("g x c", "g / c * ((x > 0) - (x < 0))"),
     "add_scaled": ("x y c b", "(b == 0 ? T(0) : x * b) + y * c"),
     "addcdiv": ("x y w c", "x + y / w * c"),
     "addcmul": ("x y w c", "x + y * w * c"),
@@ -47,8 +47,7 @@ FORMULAS = {
     "nan_to_num": ("x a b c", "isnan(x) ? a : isinf(x) ? (x > 0 ? b : c) : x"),
     "reciprocal_root": ("x", "1 / sqrt(x)"),
     "logits_with_weight": ("x y w", "(1 - y) * x + (1 + (w - 1) * y) * (log1p(exp(-fabs(x))) + max(-x, T(0)))"),
-    "share": ("x y a b", "-(x * (y * a + b))"),
-    "share_slope": ("g x a b c", "(x * a + b) * (-g / c)"),
+    "share_slope": ("g x c", "x * (-g / c)"),
     "smooth_absolute": ("x b w", "[&] { const T size = fabs(x), near = min(size, b); return (size - near * T(0.5)) * (near / w); }()"),
     "smooth_slope": ("g x y b c w", "[&] { const T d = (x - y) / b; return (isnan(d) ? d : min(max(d, -c), c)) * (g / w); }()"),
     "softplus": ("x b c", "x * b > c ? x : log1p(exp(x * b)) / b"),
@@ -58,13 +57,16 @@ FORMULAS = {
 """By name the operands, in their order, and the value, computed in T."""
 
 SUMS = {
-    "absolute": ("x y", "fabs(T(E(x - y)))"),
-    "product": ("x y", "x * y"),
-    "shares": FORMULAS["share"],
-    "smooth": ("x y b c", "[&] { const T size = fabs(x - y), near = min(size, b); return T(E((size - near * T(0.5)) * (near / c))); }()"),
-    "squared": ("x y", "[&] { const T away = T(E(x - y)); return T(E(away * away)); }()"),
+    "absolute": ("x y", "x - y", "fabs(T(E(k)))"),
+    "product": ("x y", "y", "x * k"),
+    "shares": ("x y a b", "y * a + b", "-(x * k)"),
+    "smooth": (
+        "x y b c", "x - y", "[&] { const T size = fabs(k), near = min(size, b); return T(E((size - near * T(0.5)) * (near / c))); }()",
+    ),
+    "squared": ("x y", "x - y", "[&] { const T away = T(E(k)); return T(E(away * away)); }()"),
 }
-"""The same of formulas that are summed over all elements of arrays of one shape. E rounds what the elements of losses are rounded to."""
+"""The same of formulas that are summed over all elements of arrays of one shape: behind the operands a first step k, which may be kept, and
+the value, of this. E rounds what the elements of losses are rounded to."""
 
 
 def typed(value: str, char: str) -> str:
@@ -231,13 +233,14 @@ def _spread(operands: list[Any], kinds: str, given: list[Any]) -> tuple[tuple[in
     return shape, n, "bw"[groups - 1], made
 
 
-def sum_source(name: str, char: str, weighted: bool = False) -> str:
+def sum_source(name: str, char: str, weighted: bool = False, keeps: bool = False) -> str:
     """The kernel of a sum, divided by a number ``by``: one block of it, of which each thread adds up some elements.
 
     Args:
         weighted: each element has a weight, in a third array, which may broadcast.
+        keeps: the first step of each element is written to an array.
     """
-    names, value = SUMS[name]
+    names, step, value = SUMS[name]
     ctype, computed = CTYPES[char], CTYPES[char] if char in WHOLE else "float"
     arrays = [each for each in names.split() if each in "xy"]
     parameters = [f"const {ctype}* {each}_" if each in arrays else f"{computed} {each}" for each in names.split()]
@@ -245,6 +248,10 @@ def sum_source(name: str, char: str, weighted: bool = False) -> str:
     if weighted:
         parameters += [f"const {ctype}* w_", "unsigned w_inner", "unsigned w_count"]
         loads += f"const {computed} w = {computed}(w_[i / w_inner % w_count]); "
+    loads += f"const {computed} k = {step}; "
+    if keeps:
+        parameters.append(f"{ctype}* kept")
+        loads += "kept[i] = E(k); "
     value = f"T(E({value} * w))" if weighted else value
     return f"""{HEADERS.get(char, "")}
 typedef {computed} T;
@@ -265,15 +272,16 @@ extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {ctype}* z, {
 
 
 @cache
-def _sum_kernel(name: str, char: str, weighted: bool) -> Kernel:
-    return kernel_in(compiled(sum_source(name, char, weighted), "--fmad=false"), name)
+def _sum_kernel(name: str, char: str, weighted: bool, keeps: bool) -> Kernel:
+    return kernel_in(compiled(sum_source(name, char, weighted, keeps), "--fmad=false"), name)
 
 
-def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1, weight: Array | None = None) -> Array | None:
+def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1, weight: Array | None = None, keeps: bool = False) -> Any:
     """A formula of `SUMS` of two arrays on the current device, divided by a number; None where no kernel serves them.
 
     Args:
         weight: an array of the same dtype that broadcasts with them, whose elements each of the formula's is multiplied by.
+        keeps: give two arrays, the sum and the first step of each element.
     """
     dtype, data, n = x.dtype, x.data, x.size
     char = dtype.char
@@ -293,5 +301,8 @@ def summed(name: str, x: Array, y: Array, *numbers: float, by: float = 1, weight
             return None
         weights = (weight.data.ptr, *met[2][2:])
     out, block = type(x)((), dtype), min(1024, -(-n // 32) * 32)
-    values = (data.ptr, y.data.ptr, *numbers, *weights, out.data.ptr, by, n)
-    return out if _sum_kernel(name, char, bool(weights)).run(data.device_id, block, block, *values) else None
+    kept = type(x)(x.shape, dtype) if keeps else None
+    values = (data.ptr, y.data.ptr, *numbers, *weights, *(() if kept is None else (kept.data.ptr,)), out.data.ptr, by, n)
+    if not _sum_kernel(name, char, bool(weights), keeps).run(data.device_id, block, block, *values):
+        return None
+    return out if kept is None else (out, kept)

@@ -5,46 +5,47 @@ As in `gradlib.backend.kernel_text`, every other call is CuPy's own. Half types 
 
 from __future__ import annotations
 
-from typing import Any
-
 from gradlib.backend.array import Array
 from gradlib.backend.kernel_text import CTYPES, THREADS, WARP_SUM
 from gradlib.backend.launching import kernels
 from gradlib.backend.line_layout import EACH, of_lines, plan
 from gradlib.backend.reducing import is_one
 
-_PLACES = """    const E* const at = places + (whole ? line - x : 0);
-    const unsigned step = whole ? inner : 1;
-"""
-_SPREAD = """    const T factor = T(g[one ? 0 : o]) * T(0.5);
-    E* const out = z + (line - x);
-    const unsigned last = count - 1;
-"""
+_BETWEEN = "(unsigned long long)(o / inner) * (count - 1) * inner + o % inner"
 _KERNELS = {
     "integral": (
-        "const E* places, bool whole, bool one, const E* g",
-        f"""{_PLACES}    T s = 0;
-    for (unsigned k = lane + 1; k < count; k += 32)
-        s += (T(at[k * step]) - T(at[(k - 1) * step])) * (T(line[offset(k)]) + T(line[offset(k - 1)]));
+        "const E* places, bool whole, E* apart, E* pairs",
+        f"""    const E* const at = places + (whole ? line - x : 0);
+    const unsigned long long first = {_BETWEEN};
+    const unsigned step = whole ? inner : 1;
+    E* const own = apart + (whole ? first : 0);
+    T s = 0;
+    for (unsigned k = lane + 1; k < count; k += 32) {{
+        const T width = T(at[k * step]) - T(at[(k - 1) * step]), pair = T(line[offset(k)]) + T(line[offset(k - 1)]);
+        if (whole || o == 0) own[(k - 1) * step] = E(width);
+        pairs[first + (k - 1) * inner] = E(pair);
+        s += width * pair;
+    }}
     {WARP_SUM.format("s")}
     if (lane == 0) z[o] = E(s * T(0.5));
 """,
     ),
-    "by_samples": (
-        "const E* places, bool whole, bool one, const E* g",
-        f"""{_PLACES}{_SPREAD}    {EACH}
-        out[offset(k)] = E(factor * (T(at[(k < last ? k + 1 : k) * step]) - T(at[(k ? k - 1 : k) * step])));
-""",
-    ),
-    "by_places": (
-        "const E* places, bool whole, bool one, const E* g",
-        f"""{_SPREAD}    auto pair = [&](unsigned k) {{ return T(line[offset(k)]) + T(line[offset(k + 1)]); }};
-    {EACH} out[offset(k)] = E(factor * ((k ? pair(k - 1) : T(0)) - (k < last ? pair(k) : T(0))));
+    "spread": (
+        "const E* between, bool whole, bool one, const E* g, T sign",
+        f"""    const T factor = T(g[one ? 0 : o]) * T(0.5);
+    const E* const at = between + (whole ? {_BETWEEN} : 0);
+    const unsigned step = whole ? inner : 1, last = count - 1;
+    E* const out = z + (line - x);
+    {EACH} out[offset(k)] = E(factor * ((k ? T(at[(k - 1) * step]) : T(0)) + sign * (k < last ? T(at[k * step]) : T(0))));
 """,
     ),
 }
-"""By name, what a warp does with a line of samples x, of every inner-th element: the integral; and the gradients, for g, which is ``one``
-number for all lines or one for each, by the samples and by the places. ``whole``: each line has places of its own, else all the same."""
+"""By name, what a warp does with a line of ``count`` samples, of which each stands ``inner`` elements behind the one before.
+
+"integral": the integral of samples x; how far the places of neighbours are apart; and the sums of pairs of neighbours. ``whole``: each line
+has places of its own, else all the same. "spread": half of what stands between neighbours, added to the second, and to the first times a
+sign; times g, which is ``one`` number for all lines or one for each.
+"""
 
 
 def source(char: str) -> str:
@@ -55,29 +56,39 @@ def source(char: str) -> str:
 _kernel = kernels(source)
 
 
-def integral(name: str, samples: Any, places: Any, dim: int, g: Any = None, shape: tuple[int, ...] | None = None) -> Array | None:
-    """The "integral" of samples on the current device along a dimension from 0, or a gradient of it of their shape: "by_samples", of which
-    only the ``shape`` is asked, or "by_places", of which neither is the sum over lines taken.
+def integral(samples: Array, places: Array, dim: int) -> tuple[Array, Array, Array] | None:
+    """The integral of samples on the current device along a dimension from 0, between places of their shape or in one line.
+
+    Returns: with it how far the places are apart, and the sums of pairs of neighbouring samples; None where no kernel serves it.
+    """
+    shape, dtype, data = samples.shape, samples.dtype, samples.data
+    if dtype.char not in CTYPES or (planned := plan(shape, None, dtype, dim, False)) is None:
+        return None
+    made, n, count, _, sizes = planned
+    whole = places.shape == shape
+    if type(places) is not type(samples) or places.dtype is not dtype or not (whole or places.shape == (count,)):
+        return None
+    if not (samples._c_contiguous and places._c_contiguous) or places.data.device_id != data.device_id:
+        return None
+    kind, between = type(samples), (*shape[:dim], count - 1, *shape[dim + 1 :])
+    out, apart, pairs = kind(made, dtype), kind(between if whole else (count - 1,), dtype), kind(between, dtype)
+    values = (data.ptr, out.data.ptr, places.data.ptr, whole, apart.data.ptr, pairs.data.ptr)
+    return (out, apart, pairs) if _kernel("integral", dtype.char).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+
+
+def spread(between: Array, dim: int, g: Array, shape: tuple[int, ...], sign: float) -> Array | None:
+    """A gradient of the integral of samples of a shape, for g: by the samples, of how far the places are apart, with the sign 1; or by
+    places of that shape, of the sums of pairs, with the sign -1.
 
     Returns: None where no kernel serves it.
     """
-    like, shape = (places, shape) if samples is None else (samples, samples.shape)
-    char, data = like.dtype.char, like.data
-    if char not in CTYPES or (planned := plan(shape, None, like.dtype, dim, False)) is None:
+    dtype, data = between.dtype, between.data
+    if dtype.char not in CTYPES or (planned := plan(shape, None, dtype, dim, False)) is None:
         return None
-    made, n, count, _, sizes = planned
-    whole = places is not None and places.shape == shape
-    for each in (samples, places):
-        if each is not None and (type(each) is not type(like) or each.dtype is not like.dtype or not each._c_contiguous):
-            return None
-        if each is not None and each.data.device_id != data.device_id:
-            return None
-    if places is not None and not whole and places.shape != (count,):
+    _, n, count, _, sizes = planned
+    whole = between.shape == (*shape[:dim], count - 1, *shape[dim + 1 :])
+    if not between._c_contiguous or not (whole or between.shape == (count - 1,)) or (one := is_one(g, n, between)) is None:
         return None
-    one = False if g is None else is_one(g, n, like)
-    if one is None:
-        return None
-    out = type(like)(made if name == "integral" else shape, like.dtype)
-    x = out if samples is None else samples
-    values = (x.data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, whole, one, 0 if g is None else g.data.ptr)
-    return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, *values, *sizes) else None
+    out = type(between)(shape, dtype)
+    values = (out.data.ptr, out.data.ptr, data.ptr, whole, one, g.data.ptr, sign)
+    return out if _kernel("spread", dtype.char).run(data.device_id, n * 32, THREADS, *values, *sizes) else None

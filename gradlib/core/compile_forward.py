@@ -21,8 +21,8 @@ from gradlib.core.views import View
 
 
 def has_forward(op: Op) -> bool:
-    """Whether an operation has a fast path in forward mode; not where its value may begin to write an input."""
-    return bool(op.tensors) and not op.overwrites
+    """Whether an operation has a fast path in forward mode: not where its value may begin to write an input, or its steps are run."""
+    return bool(op.tensors) and not op.overwrites and op.steps is None
 
 
 def knows_tangent(op: Op) -> bool:

@@ -58,6 +58,7 @@ def compile_node(op: Op, name: str, conjugates: bool = False, lasts: bool = Fals
         "single": len(op.tensors) == 1 and op.sequence is None,
         "saved_names": op.saved_names,
         "output_names": op.outputs,
+        "hidden_names": tuple(op.hidden),
         "keeps_outputs": not set(op.outputs).isdisjoint(op.saved_names),
         "frees": op.saves_tensors,
         "op": op,
@@ -174,10 +175,12 @@ def _given_back(op: Op, method: str, frees: bool, grads: str) -> list[str]:
 
 
 def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
-    """Lines that turn a saved name into an argument of its rules: outputs rebuilt as Tensors when recording, inputs checked."""
+    """Lines that turn a saved name into an argument of its rules: outputs and hidden results as Tensors when recording, inputs checked."""
     _, kind, place, _ = op.needs[name]
     if kind == "output":
         return [f"{indent}{name} = output_tensor(self, {name}, {place})"] if recorded else []
+    if kind == "hidden":
+        return [f"{indent}{name} = hidden_tensor(self, {name}, {name!r})"] if recorded else []
     if kind != "tensor":
         return []
     if name == op.sequence:

@@ -6,7 +6,7 @@ calls under an observer, under hooks for saved tensors, in forward mode, and on 
 ``slow_path``, which do the same in general and are the text to read first.
 
 Each function here gives the lines of one step, as Python; names of the text's own begin with an underscore, ``a_NAME`` is the array of an
-operand, ``n_NAME`` its node and ``t_NAME`` its tangent.
+operand, ``n_NAME`` its node and ``t_NAME`` its tangent; ``h_NAME`` is a hidden result.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _computed(op: Op, variant: Variant) -> list[str]:
         value = f"(_of_floats if _float is not None else _value)({variant.library}, {passed})"
     if op.broadcasts and not variant.on_device:
         value = f"_ufunc({passed})"
-    lines = [f"    out = {value}"]
+    lines = [f"    {', '.join(['out', *map(hidden, op.hidden)])} = {value}"]
     if len(op.outputs) > 1:
         return lines
     scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
@@ -319,7 +319,7 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     single = [name for name in op.tensors if name != op.sequence]
     several = op.sequence
     first = variant.serves(single[0]) if single else f"{is_list(several)} and {several} and {variant.serves(f'{several}[0]')}"
-    result = variant.value(op, ", ".join(op.params))
+    result = variant.value(op, ", ".join(op.params)) + ("[0]" if op.hidden else "")
     if op.joint:
         return _raw_list(op, variant, result)
     if variant.on_device and op.promote and is_loose(op):
@@ -358,6 +358,8 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
         kept = f"(a_{name} if type(a_{name}) is single else {name})"  # in which backward computes, too
     if kind == "output":
         kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
+    elif kind == "hidden":
+        kept = hidden(name)
     elif kind in ("shape", "dtype"):
         tensor = op.tensors[place]
         missing = "()" if kind == "shape" else "None"
@@ -367,6 +369,11 @@ def _kept(op: Op, name: str, variant: Variant) -> str:
         elif tensor == first_tensor(op, variant):
             kept = f"a_{tensor}.{kind}"
     return f"({kept} if {_live(op, wanted_by)} else None)" if wanted_by and len(wanted_by) < len(op.tensors) else kept
+
+
+def hidden(name: str) -> str:
+    """The name of a hidden result in the text."""
+    return f"h_{name}"
 
 
 def _live(op: Op, places: tuple[int, ...]) -> str:

@@ -35,9 +35,9 @@ class Need(NamedTuple):
 
     Attributes:
         name: as the rule's parameter is called.
-        kind: "tensor", "output", "argument" (one that is no tensor), or "shape" or "dtype" of a tensor.
-        place: where it, or the tensor that it describes, stands: among ``Op.tensors``, ``Op.outputs`` or ``Op.params``.
-        wanted_by: of a tensor or an output, the places among ``Op.tensors`` whose rules ask for it: kept where one wants a gradient.
+        kind: "tensor", "output", "hidden" (a hidden result), "argument" (one that is no tensor), or "shape" or "dtype" of a tensor.
+        place: where it, or the tensor that it describes, stands: among ``Op.tensors``, ``Op.outputs``, ``Op.hidden`` or ``Op.params``.
+        wanted_by: of the first three kinds, the places among ``Op.tensors`` whose rules ask for it: kept where one wants a gradient.
     """
 
     name: str
@@ -66,6 +66,8 @@ class Op:
         of_floats: the same where all of them are known to be floats of one dtype, float32 or float64; None where that is ``value`` too.
         outputs: the names of the results.
         differentiable: positions of those that carry gradients.
+        hidden: by the name of each hidden result, which the value gives behind the one that is returned, the rules of its derivatives.
+        steps: the function of operations that runs in its place where an interpreter is active; an operation with hidden results has one.
         promote: how operands meet in dtype, as declared.
         meet: the function on raw operands that brings them to one dtype; None where they stay as they are.
         meets_by_dtype: whether all that it goes by are dtypes, whether arrays have dimensions, and the types of numbers;
@@ -135,6 +137,8 @@ class Op:
         also: tuple[str, ...] = (),
         outputs: tuple[str, ...] = (),
         differentiable: tuple[int, ...] = (),
+        hidden: Mapping[str, Mapping[str, Callable[..., Any]]] | None = None,
+        steps: Callable[..., Any] | None = None,
         promote: str | Callable[..., Any] | None = None,
         view: bool = False,
         overwrites: str | None = None,
@@ -157,6 +161,7 @@ class Op:
         self.meetings: dict[tuple[Any, ...], Any] = {}
         self.outputs = outputs or ("out",)
         self.differentiable = differentiable or tuple(range(len(self.outputs)))
+        self.hidden, self.steps = hidden or {}, steps
         self.view, self.overwrites = view, overwrites
         self.complex, self.jvp, self.numbers_in_single = complex, jvp, numbers_in_single
         self.device, self.device_into, self.kernels = device, device_into, kernels or {}
@@ -192,7 +197,8 @@ class Op:
 
     def _read_needs(self) -> None:
         """What a node keeps, and when it keeps no tensor."""
-        self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
+        asked = [*self.rule_params.values(), *(_asks_for(rule) for rules in self.hidden.values() for rule in rules.values())]
+        self.saved_names = tuple(dict.fromkeys(need for names in asked for need in names if need != "g"))
         self.needed_by = {
             need: tuple(
                 i
@@ -206,7 +212,7 @@ class Op:
         self.saves_tensors = bool(saved)
         self.saving = tuple(i for i, _ in enumerate(self.tensors) if any(i in self.needed_by[need] for need in saved))
         self.without_tensors: tuple[int, ...] = ()
-        if saved and len(self.tensors) > 1 and saved.intersection(self.outputs) <= self.kept_for_joint:
+        if saved and len(self.tensors) > 1 and saved.intersection((*self.outputs, *self.hidden)) <= self.kept_for_joint:
             self.without_tensors = tuple(
                 i
                 for i, name in enumerate(self.tensors)
@@ -226,11 +232,13 @@ class Op:
 
     def _need(self, name: str) -> Need:
         kind, place = self.decoded(name)
-        return Need(name, kind, place, self.needed_by[name] if kind in ("tensor", "output") else ())
+        return Need(name, kind, place, self.needed_by[name] if kind in ("tensor", "output", "hidden") else ())
 
     def decoded(self, name: str) -> tuple[str, int]:
         """The meaning of a parameter's name in a rule or in ``jvp``: ``Need.kind`` and ``Need.place``."""
-        for kind, names in (("output", self.outputs), ("tensor", self.tensors), ("argument", self.params)):
+        for kind, names in (
+            ("output", self.outputs), ("hidden", tuple(self.hidden)), ("tensor", self.tensors), ("argument", self.params)
+        ):  # fmt: skip
             if name in names:
                 return kind, names.index(name)
         owner, _, part = name.rpartition("_")
@@ -261,16 +269,31 @@ class Op:
             raise ValueError(f"op {self.name}: keyword_only names the last arguments, got {self.keyword_only} of {self.params}")
         if self.overwrites is not None and self.defaults.get(self.overwrites) is not False:
             raise ValueError(f"op {self.name}: overwrites names an argument that is False where it is left out, got {self.overwrites!r}")
-        known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))}
+        known = {"g", *self.params, *self.outputs, *self.hidden, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))}
         for name, needs in self.rule_params.items():
             unknown = set(needs) - known
             if name not in self.params or unknown:
                 raise ValueError(f"op {self.name}: the rule for {name!r} names {sorted(unknown)}; there are {sorted(known)}")
+        if self.hidden:
+            self._check_hidden()
         if self.joint and (self.tensors != (*self.joint, self.sequence) or not self.kept_for_joint <= set(self.rule_params[self.joint[0]])):
             raise ValueError(
                 f"op {self.name}: Joint stands for each tensor before the list, and needs what the list's rule names; got tensors "
                 f"{self.tensors}, Joint for {self.joint}, needs {sorted(self.kept_for_joint)}"
             )
+
+    def _check_hidden(self) -> None:
+        alone = len(self.outputs) == 1 and self.sequence is None and not (self.view or self.overwrites or self.numbers_in_single)
+        if self.steps is None or self.jvp is not None or self.complex != "none" or not alone:
+            raise ValueError(
+                f'op {self.name}: with hidden results there are steps, complex="none" and one output, and no jvp, view, overwrites, '
+                "sequence or numbers_in_single"
+            )
+        for name, rules in self.hidden.items():
+            kept = {*self.params, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))} - set(self.tensors)
+            asked = {tensor: _asks_for(rule) for tensor, rule in rules.items()}
+            if wrong := [each for each, (g, *rest) in asked.items() if each not in self.rules or g != "g" or not kept.issuperset(rest)]:
+                raise ValueError(f"op {self.name}: {name} is linear in inputs that have rules; its own ask for g and no tensor: {wrong}")
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -39,7 +39,7 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """
     try:
         if len(op.tensors) == 1 and isinstance(args[op.leading], np.generic):  # what NumPy's arithmetic makes of a 0-d gradient
-            return op.value(np, *args)
+            return _returned(op, op.value(np, *args))
         if global_state.active and global_state.active == global_state.packing and seq is None:
             return op.packing(*args)
         library = _modules.get("cupy")
@@ -129,8 +129,8 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         return noted(op, args)
     on_device = device_array()
     interpreters = thread_state.interpreters if global_state.active and seq is None else ()
-    if interpreters and on_device is None:
-        return interpreters[-1].process(op, args)
+    if interpreters and (on_device is None or op.steps is not None):
+        return interpreters[-1].process(op, args) if op.steps is None else op.steps(*args)
     given = Operands(op, args, on_device)
     if given.scattered and given.recordable:
         together = _in_one_place(op, args, given)
@@ -155,6 +155,9 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
                 values = dtypes.in_single(given.values, values)
             node = _new_node(op, given, values, seq)
             made = op.value(np, *op.with_inputs(args, values)) if on_host else op.value_on_device(*op.with_inputs(args, values))
+            hidden: list[Any] = []
+            if op.hidden:
+                made, *hidden = made
             if half is not None:
                 made = made.astype(half) if made.dtype == dtypes.float32 else made
             elif not on_host:
@@ -174,7 +177,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     if node is not None and outputs:  # an empty dimension unbound gives none
         if not on_host:
             keep_stream(node, device_index(outputs[0]))
-        node.saved = _saved(op, args, given, values, outputs)
+        node.saved = _saved(op, args, given, values, outputs, hidden)
         if global_state.active and thread_state.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
@@ -246,13 +249,18 @@ def _on_raw(op: Op, args: tuple[Any, ...], given: Operands) -> Any:
     """No Tensor among the arguments: the value alone, as NumPy or CuPy gives it."""
     if given.array is None:
         if any(isinstance(x, np.generic) for x in given.inputs) or (op.sequence is not None and not given.inputs):
-            return op.value(np, *args)
+            return _returned(op, op.value(np, *args))
         kinds = ", ".join(type(x).__name__ for x in given.inputs)
         raise TypeError(f"{op.label}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
     if isinstance(given.array, np.ndarray):
-        return op.value(np, *args)
+        return _returned(op, op.value(np, *args))
     with on_device_of(given.array):
-        return narrowed(op, op.value_on_device(*args), given.values)
+        return narrowed(op, _returned(op, op.value_on_device(*args)), given.values)
+
+
+def _returned(op: Op, made: Any) -> Any:
+    """What a value gives, without the hidden results."""
+    return made[0] if op.hidden else made
 
 
 def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, ...]:
@@ -330,7 +338,9 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
     return node
 
 
-def _saved(op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
+def _saved(
+    op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], outputs: list[Any], hidden: list[Any]
+) -> tuple[Any, ...]:
     """The values that the rules that may run asked for, in the order of ``op.saved_names``."""
     kept: list[Any] = []
     for _, kind, place, wanted_by in op.needs.values():
@@ -338,6 +348,8 @@ def _saved(op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], ou
             kept.append(None)
         elif kind == "output":
             kept.append(outputs[place])
+        elif kind == "hidden":
+            kept.append(hidden[place])
         elif kind == "tensor" or kind == "argument":
             value = args[op.positions[place] if kind == "tensor" else place]
             if op.numbers_in_single and kind == "tensor" and type(values[place]) is _SINGLE:

@@ -211,6 +211,7 @@ class Node:
     """Whether the node wants to run also when the gradients of all its outputs are None (custom Functions do)."""
     saved_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    hidden_names: tuple[str, ...] = ()
     keeps_outputs = False
     """Whether what the node saves holds some of its own outputs, whose versions and tangents backward then needs."""
     unused: NodeMeta | None = None

@@ -116,6 +116,8 @@ def op(
     sequence: str | None = None,
     outputs: Sequence[str] = (),
     differentiable: Sequence[int] = (),
+    hidden: Mapping[str, Mapping[str, Callable[..., Any]]] | None = None,
+    steps: Callable[..., Any] | None = None,
     view: bool = False,
     overwrites: str | None = None,
     inplace: bool = False,
@@ -146,6 +148,10 @@ def op(
         also: tensor arguments without a derivative (indices, masks).
         sequence: the argument that is a list of tensors; its rule returns a list.
         outputs, differentiable: names of several results, and which of them carry gradients.
+        hidden: what the value gives behind its one result for the rules alone, which name it, so that no input need be kept and the user
+            may write them. By its name, for each input in which it is linear, the rule of its derivative, for second derivatives.
+        steps: a function of operations that gives the same, and runs where an interpreter is active: with ``hidden``, as a hidden result
+            has neither tangents nor batching rules, or in the place of such a rule.
         view: the result may share memory with the first input.
         overwrites: the argument, False where it is left out, by which a caller lets the value write its first argument instead of a copy.
         inplace: also declare ``NAME_``, which writes the result into the first input.
@@ -169,9 +175,9 @@ def op(
     def declare(value: Callable[..., Any]) -> Callable[..., Any]:
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
-            differentiable=tuple(differentiable), view=view, overwrites=overwrites, complex=complex, jvp=jvp, name=name, label=label,
-            node=node, numbers_in_single=numbers_in_single, device=device, device_into=device_into, kernels=kernels,
-            keyword_only=tuple(keyword_only),
+            differentiable=tuple(differentiable), hidden=hidden, steps=steps, view=view, overwrites=overwrites, complex=complex, jvp=jvp,
+            name=name, label=label, node=node, numbers_in_single=numbers_in_single, device=device, device_into=device_into,
+            kernels=kernels, keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:

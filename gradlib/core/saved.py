@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gradlib.backend.array import Array, is_array
+from gradlib.backend.copying import copy
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
 from gradlib.core.modes import next_seq, restore_saving, set_grad, thread_state
@@ -104,6 +105,8 @@ def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
             continue
         if need.kind == "output":
             outputs.append((position, need.place))
+        elif need.kind == "hidden":
+            packed[position] = PackedTensor(wrap(value), pack, unpack, output=True)
         elif need.kind == "tensor" or need.kind == "argument":
             packed[position] = _packed(value, pack, unpack)
     for position, place in outputs:
@@ -194,7 +197,7 @@ class SavedTensor:
         node = self._node
         values = list(_values(node))
         shown = value.detach() if isinstance(value, Tensor) else wrap(value)
-        packed = PackedTensor(shown, pack, unpack, output=node.saved_names[self._position] in node.output_names)
+        packed = PackedTensor(shown, pack, unpack, output=node.saved_names[self._position] in (*node.output_names, *node.hidden_names))
         if isinstance(value, Tensor):
             packed.node = value._node
         if self._item is None:
@@ -267,6 +270,8 @@ class OpNode(Node):
         if name in self.output_names:
             check_outputs(self)
             return output_tensor(self, value, self.output_names.index(name))
+        if name in self.hidden_names:
+            return hidden_tensor(self, None if value is None else copy(value), name)  # no version counts the writes to it
         version = getattr(value, "_version_slot", None)
         if version is not None and version.changed >= self.seq:
             raise stale(self, value._array.shape, version)
@@ -305,3 +310,46 @@ def output_tensor(node: Node, array: Array, index: int) -> Any:
     if node._meta is not None and index in node._meta.output_tangents:
         result.meta.tangents = node._meta.output_tangents[index]
     return result
+
+
+class HiddenNode(Node):
+    """The node of a hidden result where backward is recorded: it hands a gradient on to the inputs of the operation that gave it.
+
+    Args:
+        node: the operation's node.
+        name: the result's.
+        array: its value.
+    """
+
+    __slots__ = ("rules",)
+    frees = False
+
+    def __init__(self, node: OpNode, name: str, array: Array) -> None:
+        op: Op = node.op  # type: ignore[attr-defined]
+        self.seq = next_seq()
+        self.edges = node.edges
+        rules = op.hidden[name]
+        kept = dict(zip(node.saved_names, _values(node), strict=True))
+        asked = {tensor: rule.__code__.co_varnames[1 : rule.__code__.co_argcount] for tensor, rule in rules.items()}
+        self.rules = [rules.get(tensor) for tensor in op.tensors]
+        self.saved = [[kept[each] for each in asked.get(tensor, ())] for tensor in op.tensors]  # no tensors
+        self.shape, self.dtype = array.shape, array.dtype
+        self._meta = None
+
+    def run(self, g: Any) -> Any:
+        return tuple(
+            None if rule is None or edge is None else rule(g, *known)
+            for rule, known, edge in zip(self.rules, self.saved, self.edges, strict=True)
+        )
+
+    run_recorded = run
+
+
+def hidden_tensor(node: OpNode, array: Array, name: str) -> Any:
+    """The Tensor that a hidden result of this node is, whose gradient goes on to the node's inputs; None where it was not kept."""
+    if array is None:
+        return None
+    result = wrap(array)
+    result._node = HiddenNode(node, name, array)
+    return result
+

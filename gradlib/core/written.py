@@ -21,7 +21,7 @@ from gradlib.core import modes
 from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, slow_path_on_device, wrap_several
 from gradlib.core.meeting import meet_on_device
 from gradlib.core.node import Version, check_outputs, freed, stale
-from gradlib.core.saved import output_tensor
+from gradlib.core.saved import hidden_tensor, output_tensor
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import View, mark_view, views_of
 from gradlib.core.writes import has_begun
@@ -74,6 +74,7 @@ NAMES = {
     "stale": stale,
     "check_outputs": check_outputs,
     "output_tensor": output_tensor,
+    "hidden_tensor": hidden_tensor,
     "has_begun": has_begun,
     "left": left,
 }

@@ -97,22 +97,12 @@ def smooth_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
-@rule("squared_distance", "absolute_distance")
-def distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+@rule("squared_distance")
+def squared_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """The sum or mean over each example."""
     input, target, mean = args
-    each = run("square" if op.name == "squared_distance" else "abs", physical(level, input) - physical(level, target))
+    each = run("square", physical(level, input) - physical(level, target))
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
-
-
-@rule("weighted_distance")
-def weighted_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The sum over each example, divided by a number."""
-    input, target, weight = (physical(level, x) for x in args[:3])
-    kind, beta, by = args[3:]
-    away = input - target
-    each = run("smooth_absolute", away, beta, False) if kind == "smooth" else run("square" if kind == "squared" else "abs", away)
-    return run("sum", _flat(each * weight), 1, False, None) / by
 
 
 @rule("max_all", "min_all", "median_all")

@@ -11,9 +11,8 @@ from gradlib.backend import classes as classes_on_device, dtype as dtypes, formu
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.formulas import formula
-from gradlib.backend.reducing import folded, largest
+from gradlib.backend.reducing import largest
 from gradlib.core.compile import named
-from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
@@ -226,7 +225,7 @@ def cross_entropy(
     scores = log_softmax(input, dim)
     if not label_smoothing:
         return nll_loss_op(scores, target, weight, ignore_index, reduction)
-    if type(scores) is Tensor and type(scores._array) is not np.ndarray and not (global_state.active and thread_state.interpreters):
+    if type(scores) is Tensor and type(scores._array) is not np.ndarray:
         return _of_smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
     return _smoothed(scores, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -254,8 +253,7 @@ def _shared_out(g: Any, target: Any, weight: Any, ignore_index: int, reduction: 
 def _smoothed_slope(
     g: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float, input_shape: tuple[int, ...]
 ) -> Any:
-    spread_out = _shared_out if global_state.active else from_smoothed  # whose parts have batching rules
-    return spread_out(g, target, weight, ignore_index, reduction, input_shape, smoothing)
+    return from_smoothed(g, target, weight, ignore_index, reduction, input_shape, smoothing)
 
 
 def _smoothed_slope_on_device(
@@ -265,7 +263,7 @@ def _smoothed_slope_on_device(
 
 
 @op(
-    "linear", also=("target", "weight"), method=False, complex="none", input=_smoothed_slope,
+    "linear", also=("target", "weight"), method=False, complex="none", input=_smoothed_slope, steps=_smoothed,
     kernels={"out": classes_on_device.loss, "input": _smoothed_slope_on_device},
 )  # fmt: skip
 def smoothed_loss(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
@@ -277,9 +275,9 @@ _of_smoothed = named(smoothed_loss, "nll_loss")
 
 
 @op(
-    "linear", also=("target", "weight"), method=False, complex="none",
+    "linear", also=("target", "weight"), method=False, complex="none", steps=_shared_out,
     input=lambda g, target, weight, ignore_index, reduction, smoothing: (
-        (_smoothed if global_state.active else smoothed_loss)(g, target, weight, ignore_index, reduction, smoothing)
+        smoothed_loss(g, target, weight, ignore_index, reduction, smoothing)
     ),
     kernels={"out": classes_on_device.loss_gradient},
 )  # fmt: skip
@@ -358,52 +356,70 @@ def _reaching(g: Any, weight: Any, reduction: str, shape: tuple[int, ...]) -> An
     return g if weight is None else g * _by_class(weight, len(shape))
 
 
-def _share_slope(g: Any, target: Any, weight: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
-    keep, part, by = _share_numbers(input_shape, reduction, smoothing)
-    return (target * keep + part) * (-_reaching(g, weight, reduction, input_shape) / by)
+def _share_slope(g: Any, shares: Any, weight: Any, reduction: str) -> Any:
+    """The gradient by scores, of the shares that are taken of them; or by these, of the scores."""
+    return shares * (-_reaching(g, weight, reduction, shares.shape) / _share_numbers(shares.shape, reduction, 0.0)[2])
 
 
-def _share_slope_of_target(g: Any, input: Any, weight: Any, reduction: str, smoothing: float) -> Any:
-    keep, _, by = _share_numbers(input.shape, reduction, smoothing)
-    return input * (_reaching(g, weight, reduction, input.shape) * (-keep / by))
+def _share_slope_on_device(g: Any, shares: Any, weight: Any, reduction: str) -> Any:
+    by = _share_numbers(shares.shape, reduction, 0.0)[2]
+    return formula("share_slope")(_reaching(g, weight, reduction, shares.shape), shares, by)
 
 
-def _share_slope_on_device(g: Any, target: Any, weight: Any, reduction: str, smoothing: float, input_shape: tuple[int, ...]) -> Any:
-    numbers = _share_numbers(input_shape, reduction, smoothing)
-    return formula("share_slope")(_reaching(g, weight, reduction, input_shape), target, *numbers)
-
-
-def _shares_on_device(input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+def _shares_on_device(input: Any, target: Any, weight: Any, reduction: str, smoothing: float = 0.0) -> Any:
     keep, part, by = _share_numbers(input.shape, reduction, smoothing)
+    if reduction == "none":
+        return classes_on_device.loss_of_shares(input, target, weight, keep, part, bool(smoothing))
     by_class = None if weight is None else _by_class(weight, input.ndim)
-    if reduction != "none":
-        return formulas.summed("shares", input, target, keep, part, by=by, weight=by_class)
-    each = formula("share")(input if weight is None else input * by_class, target, keep, part)
-    return None if each is None else folded("sum", each, 0 if input.ndim == 1 else 1, False)
+    return formulas.summed("shares", input, target, keep, part, by=by, weight=by_class, keeps=bool(smoothing))
 
 
 @op(
-    "other", also=("weight",), method=False, complex="none", input=_share_slope, target=_share_slope_of_target,
-    kernels={"out": _shares_on_device, "input": _share_slope_on_device},
+    "other", also=("weight",), method=False, complex="none",
+    steps=lambda input, target, weight, reduction: _shares_in_steps(input, target, weight, reduction, 0.0),
+    input=lambda g, target, weight, reduction: _share_slope(g, target, weight, reduction),
+    target=lambda g, input, weight, reduction: _share_slope(g, input, weight, reduction),
+    kernels={
+        "out": _shares_on_device,
+        "input": lambda g, target, weight, reduction: _share_slope_on_device(g, target, weight, reduction),
+        "target": lambda g, input, weight, reduction: _share_slope_on_device(g, input, weight, reduction),
+    },
 )  # fmt: skip
-def loss_of_shares(xp: Namespace, input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+def loss_of_shares(xp: Namespace, input: Any, target: Any, weight: Any, reduction: str) -> Any:
     """Minus the sum or mean of scores times probabilities for every class, or the sum of each row, for a device."""
-    keep, part, by = _share_numbers(input.shape, reduction, smoothing)
-    each = input * (target * keep + part)
-    if weight is not None:
-        each = each * _by_class(weight, input.ndim)
-    return back(-total(xp, each, _class_dim(input) if reduction == "none" else None, False) / by, input.dtype)
+    return _sum_of_shares(xp, input, target, weight, reduction)
 
 
-_of_shares = named(loss_of_shares, "cross_entropy")
+def _sum_of_shares(xp: Namespace, input: Any, shares: Any, weight: Any, reduction: str) -> Any:
+    each = input * shares if weight is None else input * shares * _by_class(weight, input.ndim)
+    summed = total(xp, each, _class_dim(input) if reduction == "none" else None, False)
+    return back(-summed / _share_numbers(input.shape, reduction, 0.0)[2], input.dtype)
+
+
+@op(
+    "other", also=("weight",), method=False, complex="none",
+    steps=lambda input, target, weight, reduction, smoothing: _shares_in_steps(input, target, weight, reduction, smoothing),
+    hidden={"shares": {"target": lambda g, smoothing: g * (1 - smoothing)}},
+    input=lambda g, shares, weight, reduction: _share_slope(g, shares, weight, reduction),
+    target=lambda g, input, weight, reduction, smoothing: _share_slope(g * (1 - smoothing), input, weight, reduction),
+    kernels={
+        "out": _shares_on_device,
+        "input": lambda g, shares, weight, reduction: _share_slope_on_device(g, shares, weight, reduction),
+    },
+)  # fmt: skip
+def loss_of_smoothed_shares(xp: Namespace, input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    """``loss_of_shares`` of probabilities of which a part is shared equally by all classes; and these, by which target may be written."""
+    keep, part, _ = _share_numbers(input.shape, reduction, smoothing)
+    shares = target * keep + part
+    return _sum_of_shares(xp, input, shares, weight, reduction), shares
+
+
+_of_shares, _of_smoothed_shares = (named(each, "cross_entropy") for each in (loss_of_shares, loss_of_smoothed_shares))
 
 
 def _are_plain_on_device(scores: Any, target: Any, weight: Any) -> bool:
-    """Whether these are Tensors on a device, of one dtype and not empty, and no transform is active: the loss of them is one operation.
-
-    A weight may be None.
-    """
-    if type(scores) is not Tensor or type(target) is not Tensor or (global_state.active and thread_state.interpreters):
+    """Whether these are Tensors on a device, of one dtype and not empty: the loss of them is one operation. A weight may be None."""
+    if type(scores) is not Tensor or type(target) is not Tensor:
         return False
     a, b = scores._array, target._array
     if weight is not None and weight.dtype != a.dtype:
@@ -419,8 +435,16 @@ def _of_probabilities(scores: Any, target: Any, weight: Any, dim: int, ignore_in
         raise RuntimeError("ignore_index is not supported for floating point target")
     if weight is not None:
         _check_weight(scores, weight, dim)
-    if _are_plain_on_device(scores, target, weight):
-        return _of_shares(scores, target, weight, reduction, smoothing)
+    if not _are_plain_on_device(scores, target, weight):
+        return _shares_in_steps(scores, target, weight, reduction, smoothing)
+    if smoothing:
+        return _of_smoothed_shares(scores, target, weight, reduction, smoothing)
+    return _of_shares(scores, target, weight, reduction)
+
+
+def _shares_in_steps(scores: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    """The same, once it is known to fit, step by step."""
+    dim = 0 if scores.ndim == 1 else 1
     if smoothing:
         target = target * (1 - smoothing) + _part(smoothing, scores.shape[dim])
     loss = scores * target

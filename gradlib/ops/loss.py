@@ -131,21 +131,26 @@ def squared_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) 
 _mse = named(squared_distance, "mse_loss")
 
 
+_DIFFERENCE = {"away": {"input": lambda g: g, "target": lambda g: -g}}
+"""The hidden result by which input and target may be written before backward, as in torch."""
+
+
 @op(
-    "other", promote="same", method=False, complex="none",
-    input=lambda g, input, target, mean: sign(input - target) * (g / count(input.shape, None) if mean else g),
-    target=lambda g, input, target, mean: sign(target - input) * (g / count(input.shape, None) if mean else g),
+    "other", promote="same", method=False, complex="none", hidden=_DIFFERENCE,
+    steps=lambda input, target, mean: reduced(abs(input - target), "mean" if mean else "sum"),
+    input=lambda g, away, mean: sign(away) * (g / count(away.shape, None) if mean else g),
+    target=lambda g, away, mean: sign(away) * (g / -count(away.shape, None) if mean else -g),
     kernels={
-        "out": lambda input, target, mean: formulas.summed("absolute", input, target, by=input.size if mean else 1),
-        "input": lambda g, input, target, mean: formula("absolute_slope")(g, input, target, input.size if mean else 1),
-        "target": lambda g, input, target, mean: formula("absolute_slope")(g, input, target, -input.size if mean else -1),
+        "out": lambda input, target, mean: formulas.summed("absolute", input, target, by=input.size if mean else 1, keeps=True),
+        "input": lambda g, away, mean: formula("absolute_slope")(g, away, away.size if mean else 1),
+        "target": lambda g, away, mean: formula("absolute_slope")(g, away, -away.size if mean else -1),
     },
 )  # fmt: skip
 def absolute_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) -> Any:
-    """The sum or mean of the absolute differences of two arrays of one shape, which are not kept."""
-    away = xp.absolute(input - target)
-    summed = total(xp, away, None, False)
-    return back(summed / away.size if mean else summed, away.dtype)
+    """The sum or mean of the absolute differences of two arrays of one shape; and these differences."""
+    away = input - target
+    summed = total(xp, xp.absolute(away), None, False)
+    return back(summed / away.size if mean else summed, away.dtype), away
 
 
 _l1 = named(absolute_distance, "l1_loss")
@@ -161,20 +166,24 @@ def _each_slope(g: Any, away: Any, kind: str, beta: float) -> Any:
 
 
 @op(
-    "other", promote="same", method=False, complex="none", node="sum",
-    input=lambda g, input, target, weight, kind, beta, by: _each_slope(weight * (g / by), input - target, kind, beta),
-    target=lambda g, input, target, weight, kind, beta, by: _each_slope(weight * (g / by), target - input, kind, beta),
-    weight=lambda g, input, target, kind, beta, by: _each(input - target, kind, beta) * (g / by),
+    "other", promote="same", method=False, complex="none", node="sum", hidden=_DIFFERENCE,
+    steps=lambda input, target, weight, kind, beta, by: sum(_each(input - target, kind, beta) * weight) / by,
+    input=lambda g, away, weight, kind, beta, by: _each_slope(weight * (g / by), away, kind, beta),
+    target=lambda g, away, weight, kind, beta, by: _each_slope(weight * (g / -by), away, kind, beta),
+    weight=lambda g, away, kind, beta, by: _each(away, kind, beta) * (g / by),
     kernels={
         "out": lambda input, target, weight, kind, beta, by: formulas.summed(
-            kind, input, target, *(beta, 1) if kind == "smooth" else (), by=by, weight=weight
+            kind, input, target, *(beta, 1) if kind == "smooth" else (), by=by, weight=weight, keeps=True
         )
     },
 )  # fmt: skip
 def weighted_distance(xp: Namespace, input: Any, target: Any, weight: Any, kind: str, beta: float = 1.0, by: float = 1) -> Any:
-    """The sum of ``_each`` of the differences of two arrays, each element with its weight, divided by a number; all of one shape."""
-    summed = total(xp, _each(input - target, kind, beta) * weight, None, False)
-    return back(summed / by, input.dtype)
+    """The sum of ``_each`` of the differences of two arrays, each element with its weight, divided by a number; all of one shape. And
+    these differences.
+    """
+    away = input - target
+    summed = total(xp, _each(away, kind, beta) * weight, None, False)
+    return back(summed / by, input.dtype), away
 
 
 _weighted_mse, _weighted_l1, _weighted_huber = (named(weighted_distance, f"{name}_loss", node=False) for name in ("mse", "l1", "huber"))

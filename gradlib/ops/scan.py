@@ -16,19 +16,18 @@ from gradlib.backend.array import Namespace, cupy, has_nan, running_fold
 from gradlib.backend.columns import LEAST, has_columns, row_major_copied, subtract, write
 from gradlib.backend.copying import row_major
 from gradlib.backend.flat_index import positions
-from gradlib.backend.integrals import integral
+from gradlib.backend.integrals import integral, spread
 from gradlib.backend.kernel_text import CTYPES
 from gradlib.backend.lines import STEPS, accumulated
 from gradlib.backend.neighbours import differences
 from gradlib.backend.reducing import folded
 from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.compile import named
-from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import WHOLE, wrap_dim
 from gradlib.ops.elementwise import exp
-from gradlib.ops.index import slice_op
+from gradlib.ops.index import slice_backward, slice_op
 from gradlib.ops.join import cat
 from gradlib.ops.reduce import back, may_divide, sum, total
 from gradlib.ops.select import where_op
@@ -455,29 +454,28 @@ def trapezoid_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: i
     return made
 
 
-def _ends(x: Any, dim: int) -> tuple[Any, Any]:
-    """The elements along a dimension but the first, and but the last."""
-    size = x.shape[dim]
-    return _part(x, dim, 1, None), _part(x, dim, 0, size - 1)
+def _both_ends(between: Any, dim: int) -> Any:
+    """What stands between neighbours along a dimension, given to both: the transpose of the sums of pairs."""
+    shape, whole = list(between.shape), (WHOLE,) * dim
+    shape[dim] += 1
+    behind, before = ((*whole, slice(1, None), ...), (*whole, slice(0, -1), ...))
+    return slice_backward(between, tuple(shape), behind) + slice_backward(between, tuple(shape), before)
 
 
-def _by_samples(g: Any, x: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
+def _by_samples(g: Any, apart: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """The derivative of ``integral_at`` by samples of a shape: half the distance of both neighbours, or of the one at an end."""
-    if x.ndim < len(input_shape):
-        x = x.reshape((-1, *[1] * (len(input_shape) - 1 - dim)))
-    along = dim - len(input_shape) + x.ndim
-    behind, before = _ends(x, along)
-    half = (behind - before) * 0.5
-    nothing = _part(x, along, 0, 1) * 0
-    return unsqueeze(g, dim) * (cat([half, nothing], along) + cat([nothing, half], along))
+    apart = _as_wide(apart, dim, len(input_shape))
+    return unsqueeze(g, dim) * _both_ends(apart * 0.5, dim - len(input_shape) + apart.ndim)
 
 
-def _by_places(g: Any, input: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
+def _by_places(g: Any, pairs: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
     """The same by the places, of which samples may share one line."""
-    behind, before = _ends(input, dim)
-    half, nothing = (behind + before) * 0.5, _part(input, dim, 0, 1) * 0
-    made = unsqueeze(g, dim) * (cat([nothing, half], dim) - cat([half, nothing], dim))
-    return _in_one_line(made, dim, x_shape)
+    return _in_one_line(diff_backward(unsqueeze(g, dim) * (pairs * 0.5), dim), dim, x_shape)
+
+
+def _as_wide(line: Any, dim: int, ndim: int) -> Any:
+    """A line along a dimension of samples that have so many, so that it broadcasts with them; what is none as it is."""
+    return line.reshape((-1, *[1] * (ndim - 1 - dim))) if line.ndim < ndim else line
 
 
 def _in_one_line(made: Any, dim: int, shape: tuple[int, ...]) -> Any:
@@ -485,37 +483,53 @@ def _in_one_line(made: Any, dim: int, shape: tuple[int, ...]) -> Any:
     return made if len(shape) == made.ndim else sum(made, tuple(d for d in range(made.ndim) if d != dim))
 
 
-def _by_places_on_device(g: Any, input: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
-    made = integral("by_places", input, None, dim, g)
+def _by_places_on_device(g: Any, pairs: Any, dim: int, x_shape: tuple[int, ...]) -> Any:
+    made = spread(pairs, dim, g, (*pairs.shape[:dim], pairs.shape[dim] + 1, *pairs.shape[dim + 1 :]), -1.0)
     return None if made is None else _in_one_line(made, dim, x_shape)
 
 
 @op(
-    "bilinear", method=False, complex="none", input=_by_samples, x=_by_places,
+    "bilinear", method=False, complex="none", input=_by_samples, x=_by_places, steps=lambda input, x, dim: _in_steps(input, x, dim),
+    hidden={
+        "apart": {"x": lambda g, dim, x_shape: diff_backward(g, dim if len(x_shape) > 1 else 0)},
+        "pairs": {"input": lambda g, dim: _both_ends(g, dim)},
+    },
     kernels={
-        "out": lambda input, x, dim: integral("integral", input, x, dim),
-        "input": lambda g, x, dim, input_shape: integral("by_samples", None, x, dim, g, input_shape),
+        "out": integral,
+        "input": lambda g, apart, dim, input_shape: spread(apart, dim, g, input_shape, 1.0),
         "x": _by_places_on_device,
     },
 )  # fmt: skip
 def integral_at(xp: Namespace, input: Any, x: Any, dim: int) -> Any:
-    """The integral of floats along a dimension, counted from 0, between places of their shape or in one line, for a device."""
-    if x.ndim < input.ndim:
-        x = x.reshape((-1, *[1] * (input.ndim - 1 - dim)))
-    along = dim - input.ndim + x.ndim
-    pairs = _part(input, dim, 1, None) + _part(input, dim, 0, input.shape[dim] - 1)
-    return back(total(xp, (_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim, False) / 2, input.dtype)
+    """The integral of floats along a dimension, counted from 0, between places of their shape or in one line, for a device; how far the
+    places are apart; and the sums of pairs of samples.
+    """
+    pairs, along = _part(input, dim, 1, None) + _part(input, dim, 0, input.shape[dim] - 1), dim if x.ndim == input.ndim else 0
+    apart = _part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)
+    return back(total(xp, _as_wide(apart, dim, input.ndim) * pairs, dim, False) / 2, input.dtype), apart, pairs
 
 
 _between = named(integral_at, "trapezoid")
 
 
-def _are_floats_on_device(y: Any, x: Any, dim: int) -> bool:
-    """Whether these are Tensors of floats on a device, of one dtype, with as many places as samples: their integral is one operation.
+def _in_steps(y: Any, x: Any, dim: int) -> Any:
+    """The integral of samples along a dimension, counted from 0, between places that broadcast with them, step by step."""
+    pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
+    if x.ndim == 1 and y.ndim > 1:
+        if x.shape[0] != y.shape[dim]:
+            raise _unpaired(x, y, dim)
+        x = _as_wide(x, dim, y.ndim)
+    while x.ndim < y.ndim:
+        x = unsqueeze(x, 0)
+    along = _sampled(x, dim - y.ndim)
+    if x.shape[along] != y.shape[dim]:
+        raise _unpaired(x, y, dim)
+    return sum((_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim) / 2.0
 
-    Not where a transform is active, whose batching rules are of the steps.
-    """
-    if type(y) is not Tensor or type(x) is not Tensor or (global_state.active and thread_state.interpreters):
+
+def _are_floats_on_device(y: Any, x: Any, dim: int) -> bool:
+    """Whether these are Tensors of floats on a device, of one dtype, with as many places as samples: their integral is one operation."""
+    if type(y) is not Tensor or type(x) is not Tensor:
         return False
     a, b = y._array, x._array
     if type(a) is np.ndarray or type(b) is not type(a) or a.dtype is not b.dtype or a.dtype.char not in CTYPES:
@@ -554,17 +568,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         return made if dx is None else made * dx
     if _are_floats_on_device(y, x, dim):
         return _between(y, x, dim)
-    pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
-    if x.ndim == 1 and y.ndim > 1:
-        if x.shape[0] != y.shape[dim]:
-            raise _unpaired(x, y, dim)
-        x = x.reshape(-1, *[1] * (y.ndim - 1 - dim))
-    while x.ndim < y.ndim:
-        x = unsqueeze(x, 0)
-    along = _sampled(x, dim - y.ndim)
-    if x.shape[along] != y.shape[dim]:
-        raise _unpaired(x, y, dim)
-    return sum((_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim) / 2.0
+    return _in_steps(y, x, dim)
 
 
 def _sampled(samples: Any, dim: int) -> int:

@@ -246,6 +246,10 @@ def test_sums_of_formulas_are_computed_where_they_are_served(name):
     expected = {"absolute": 20, "smooth": (2 - 0.25) * 10, "squared": 40, "product": (x * (x + 2)).sum().item() / 4}
     expected["shares"] = -(x * ((x + 2) * 0.5 + 0.5)).sum().item() / 4
     assert (made.shape, made.item()) == ((), expected[name])
+    again, kept = formulas.summed(name, x, x + 2, *numbers, by=4, keeps=True)
+    step = {"product": x + 2, "shares": (x + 2) * 0.5 + 0.5}.get(name, x * 0 - 2)
+    assert again.item() == expected[name]
+    assert (kept == step).all()
     assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full_like(x, 3)).item() == 3 * expected[name]
     assert formulas.summed(name, x, x + 2, *numbers, by=4, weight=cupy.full((5, 1), 2.0)).item() == 2 * expected[name]
     for weight in (x.T, x[:, :3], x[:, ::2], x[None, None], x.astype("float32")):

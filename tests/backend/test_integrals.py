@@ -9,7 +9,7 @@ import pytest
 
 import gradlib
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.integrals import integral
+from gradlib.backend.integrals import integral, spread
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -56,9 +56,13 @@ def test_derivatives_on_a_device(shape, places, dim):
 
 def test_what_the_kernels_do_not_serve_is_left_to_the_declared_steps():
     y, x = (cupy.asarray(each) for each in drawn(np.float32, (4, 9), (9,)))
-    assert integral("integral", y, x, 1) is not None
+    made, apart, pairs = integral(y, x, 1)
+    assert (made.shape, apart.shape, pairs.shape) == ((4,), (8,), (4, 8))
     for given in ((y.T, x, 0), (y, x[:8], 1), (y, x.astype("float64"), 1), (y, x[::-1], 1), (y.astype("int64"), x.astype("int64"), 1)):
-        assert integral("integral", *given) is None
+        assert integral(*given) is None
+    assert spread(apart, 1, made, y.shape, 1.0) is not None
+    for given in ((x, 1, made), (pairs[:, ::2], 1, made), (apart, 1, made[:2]), (apart.astype("int64"), 1, made)):
+        assert spread(*given, y.shape, 1.0) is None
     expected = gradlib.trapezoid(gradlib.as_tensor(y.get()), gradlib.as_tensor(x.get()))
     tensors = gradlib.as_tensor(y.copy(order="F")), gradlib.as_tensor(x[::-1].copy()[::-1])
     made = gradlib.trapezoid(*tensors)

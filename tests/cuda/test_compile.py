@@ -243,7 +243,7 @@ for _name, _step in STEPS.items():
     SMALL |= {f"counts of {_name}": _step.counting.source("fd")} if _step.is_counted else {}
 SMALL |= {f"close, {char}": formulas.close_source(char, "ww") for char in "fl"}
 SMALL |= {f"sum of {each}": formulas.sum_source(each, "f") for each in formulas.SUMS}
-SMALL["sum of smooth, weights"] = formulas.sum_source("smooth", "d", True)
+SMALL |= {"sum of smooth, weights": formulas.sum_source("smooth", "d", True, True), "shares": classes.source_of_shares("f")}
 _trace = Trace(np.dtype("float32"))
 _a, _m, _b = Symbol(_trace, "a0", False), Symbol(_trace, "m1", True), Symbol(_trace, "a2", False)
 _rule = -(_a * (_a / _b / 2.5)) + abs(_b) * (_m & (_a > 0.5))
