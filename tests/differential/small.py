@@ -72,7 +72,7 @@ OTHERS = {
     "backend.number": "_KEPT",
     "backend.pairs": "LONGEST",
     "backend.placing": "MOST_ARRAYS",
-    "backend.kernel_text": "MOST THREADS",
+    "backend.kernel_text": "FEW MOST THREADS",
     "backend.random": "_BITS",
     "backend.reflections": "_THREADS",
     "backend.rotations": "WIDEST _SWEEPS",
@@ -84,6 +84,8 @@ OTHERS = {
     "backend.sorting": "LONGEST",
     "backend.vectorised.half": "_INFINITE _OVERFLOW",
     "backend.vectorised.remainders": "_FIRST_DIGITS",
+    "core.dispatch": "HOST _ALWAYS_WHOLE",
+    "core.meeting": "_HELD",
     "core.streams": "_DEFAULTS",
     "core.symbols": "MOST",
     "ops.distance": "_FEW",
@@ -91,7 +93,7 @@ OTHERS = {
     "ops.random": "_SHORT",
     "trajectory.bspline_device": "_WIDE_HELD",
     "trajectory.cache_blocks": "_LINE _SETS",
-    "trajectory.cost_device": "FIELDS _STEPS",
+    "trajectory.cost_device": "FIELDS _FEW _STEPS",
     "trajectory.cost_terms": "PATH TIME",
     "trajectory.lanes": "MOST",
     "trajectory.planning.errors": "_LONGEST _NAMES",
@@ -103,7 +105,7 @@ OTHERS = {
     "trajectory.planning.problems": "_LONGEST",
     "trajectory.planning.solve": "LONG",
     "trajectory.skewed_table": "_KEPT",
-    "trajectory.tiles": "THREADS _ELEMENTS _GRID _OF_CUDA _OUTPUTS _RESIDENT _RUN _SERIES _SHARED _THREADS_HELD",
+    "trajectory.tiles": "THREADS _ELEMENTS _GRID _HIDDEN _OF_CUDA _OUTPUTS _RESIDENT _RUN _SERIES _SHARED _THREADS_HELD _WAIT",
 }
 """The rest: what is part of a meaning, a format or a CUDA kernel, or bounds a cache."""
 

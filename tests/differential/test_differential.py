@@ -17,7 +17,6 @@ from tests.differential.judged import judged
 from tests.differential.operations import FAMILIES
 from tests.differential.program import Input, Program, libraries
 from tests.differential.reduce import reduced
-from tests.differential.small import OTHERS, THRESHOLDS, constants, declared
 
 pytestmark = [pytest.mark.host, pytest.mark.nonfinite]
 pytest.importorskip("torch")
@@ -75,12 +74,6 @@ def test_operations_are_drawn() -> None:
 
 NOT_DRAWN = {"bernoulli", "multinomial", "normal", "dropout", "rand_like", "randn_like", "randint_like", "empty_like", "native_layer_norm"}
 NOT_DRAWN |= {"pin_memory"}  # needs a device
-
-
-def test_thresholds_are_declared() -> None:
-    """Every whole number with a name in capitals is declared once, as a threshold of size or as none, and none of these has gone."""
-    assert declared(THRESHOLDS) | declared(OTHERS) == constants()
-    assert not declared(THRESHOLDS) & declared(OTHERS)
 
 
 SMALL = """
