@@ -11,6 +11,7 @@ from gradlib.core.op import op
 from gradlib.ops.create import zeros_like
 from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sign
+from gradlib.ops.select import where_op
 
 __all__ = ["copysign", "nextafter", "signbit"]
 
@@ -53,7 +54,7 @@ def copysign(xp: Namespace, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("nextafter", "f"), inplace=True,
-    input=lambda g, input, other: g * (input != other),
+    input=lambda g, input, other: where_op(input != other, g, 0),
     other=lambda g: zeros_like(g),
 )  # fmt: skip
 def nextafter(xp: Namespace, input: Any, other: Any) -> Any:

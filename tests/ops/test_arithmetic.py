@@ -625,6 +625,9 @@ def test_the_numbers_next_to_infinities(dtype: str) -> None:
     x = gradlib.tensor([math.inf, -math.inf, math.inf, -math.inf, math.inf, math.nan, largest], dtype=dtype)
     to = gradlib.tensor([0.0, math.inf, math.inf, -math.inf, math.nan, 1.0, math.inf], dtype=dtype)
     np.testing.assert_array_equal(host(gradlib.nextafter(x, to)), [largest, -largest, math.inf, -math.inf, math.nan, math.nan, math.inf])
+    start = gradlib.tensor([1.0, 2.0]).requires_grad_()
+    gradlib.nextafter(start, gradlib.tensor([1.0, 3.0])).backward(gradlib.tensor([math.nan, 5.0]))
+    assert start.grad.tolist() == [0, 5]  # where nothing moves, nothing of the gradient passes
 
 
 BEYOND = {
