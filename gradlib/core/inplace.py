@@ -232,7 +232,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
 
     Args:
         target: the tensor to write.
-        compute: from a stand-in for target (same values and history) to the new values, of a shape that broadcasts to target's.
+        compute: from target, or a stand-in for it with its values and history, to the new values, of a shape that broadcasts to target's.
         name: what the user called, for error texts.
         copies_input: whether compute keeps its argument for backward, so that it must not see the write.
         shown: whether observers are to see it under that name, because they would not see compute as what it is.
@@ -250,7 +250,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     if global_state.active:
         writing(target)
     array, node = target._array, target._node
-    shadow = target
+    shadow = target  # but where compute may keep its argument, which is not to see the write, or is to see it without hooks
     if copies_input or target._meta is not None or type(target) is not Tensor or global_state.active:
         shadow = wrap(copy(array) if (copies_input and recording) or perhaps else array)
         shadow._node = node if view is None or not recording or node is None or node._meta is None else _past_hooks(node, view)

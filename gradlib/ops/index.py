@@ -375,9 +375,9 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         whole = view is None if gather is not None else region.shape == array.shape and _is_whole(view, region, array)
         plain = type(input) is Tensor and not global_state.active and global_state.born is None
         recording = thread_state.grad_enabled or not global_state.no_grad
-        if plain and not (recording and (input._node is not None or node is not None or within)):
+        if plain and not (recording and (input._node is not None or node is not None or within)):  # nothing is recorded
             _write_region(input, region, gather, values)
-        elif plain and (within or not whole) and is_part_recordable(input):
+        elif plain and (within or not whole) and is_part_recordable(input):  # a part, which needs no view of its own
             _write_region(input, region, gather, values)
             elements = None if gather is None else (_of_written, index_put_op, gather)
             rebase_part(input, None if view is None else (_SLICE, (view,), None), node, elements)
