@@ -735,6 +735,15 @@ def test_kernels_of_cupy_are_taken_as_they_are():
 
 
 @pytest.mark.cuda
+def test_constant_memory_of_a_module_is_set_by_its_get_global():
+    module = cupy.RawModule(code="__constant__ float factor[1];\n" + TWICE.replace("2 * x[i]", "factor[0] * x[i]"))
+    scale = kernel(module, "twice", shapes={"x": "*n"}, adjoint=lambda grad_y: 3 * grad_y)
+    cupy.ndarray(1, cupy.float32, module.get_global("factor")).fill(3)
+    assert scale(gradlib.arange(3.0, device="cuda")).tolist() == [0, 3, 6]
+    assert "gradcheck" in scale.check(gradlib.arange(3.0))
+
+
+@pytest.mark.cuda
 def test_the_adjoint_of_a_cupy_kernel_may_stand_in_its_source(rng):
     x = gradlib.tensor(rng.standard_normal(5), dtype=gradlib.float32, device="cuda")
     text = LINE.replace("OFF", "1")

@@ -176,6 +176,23 @@ def test_name_expressions_of_templates() -> None:
         assert (out.get() == expected).all()
 
 
+def test_a_variable_of_a_source_is_memory_of_its_size_on_the_device_that_asked_first() -> None:
+    code = SCALE.replace("float factor, int n", "int n").replace("extern", "__constant__ float factor[2], others[2];\nextern", 1)
+    module = cupy.RawModule(code=code.replace("factor *", "factor[1] *"))
+    place = module.get_global("factor")
+    cupy.ndarray(2, cupy.float32, place)[:] = cupy.asarray([7, 3], cupy.float32)
+    cupy.ndarray(2, cupy.float32, module.get_global("others")).fill(5)
+    y = cupy.zeros(4, cupy.float32)
+    module.get_function("scale")((1,), (4,), (cupy.arange(4, dtype=cupy.float32), y, cupy.int32(4)))
+    assert y.tolist() == [0, 3, 6, 9]
+    with hostcuda.expected("from byte 0 of an allocation of 8 bytes"):
+        cupy.ndarray(3, cupy.float32, place).fill(0)
+    with cupy.cuda.Device(1), pytest.raises(CUDADriverError, match="NOT_SUPPORTED"):
+        module.get_global("factor")
+    with pytest.raises(CUDADriverError, match="NOT_FOUND"):
+        module.get_global("absent")
+
+
 def test_a_source_that_does_not_compile() -> None:
     with pytest.raises(cupy.cuda.compiler.CompileException, match="undeclared_thing"):
         kernel('extern "C" __global__ void bad(float* x) { x[0] = undeclared_thing; }', "bad").compile()

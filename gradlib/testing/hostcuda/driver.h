@@ -118,6 +118,7 @@ enum class Place { nowhere, host, pinned, device };
 
 Place place_of(const void* pointer);
 int device_of(const void* pointer);        // -1 where it is not in device memory
+int know_variable(void* pointer, std::size_t bytes, int device);  // of a source, on the one device that asks for it
 bool inside(const void* pointer);          // in an allocation of the driver
 int touch(Stream& stream, Stamp stamp, const Work& work);  // records who uses what; HAZARD where it may run beside what it needs
 int bind(Work& work);                      // notes whose memory captured work uses; HAZARD for memory that is nobody's

@@ -38,6 +38,7 @@ struct Chunk {
     int device;  // -1: page-locked memory of the host
     bool cut;    // by a pool
     bool asynchronous;  // of cudaMallocAsync
+    bool guarded;       // not a variable of a source, which has others beside it and is never freed
     std::map<char*, Piece> pieces;
     std::map<char*, Piece> freed;  // pieces that went back to the pool, until their memory is handed out again
 };
@@ -84,10 +85,18 @@ bool all_are(const char* from, std::size_t bytes, unsigned char value) {
 
 // Memory that a graph may own holds, at a replay, whatever its pieces held one after another during the capture: it has no guards within.
 bool guards_hold(const Piece& piece) { return piece.captured || all_are(piece.at + piece.asked, piece.room - piece.asked, GUARD_BYTE); }
-bool guards_hold(const Chunk& chunk) { return all_are(chunk.at - GUARD, GUARD, GUARD_BYTE) && all_are(chunk.at + chunk.size, GUARD, GUARD_BYTE); }
+bool guards_hold(const Chunk& chunk) {
+    return !chunk.guarded || (all_are(chunk.at - GUARD, GUARD, GUARD_BYTE) && all_are(chunk.at + chunk.size, GUARD, GUARD_BYTE));
+}
 
 int wrote_outside(const Piece& piece, const std::string& name) {
     return hazard(text_of("%s wrote outside an allocation of %zu bytes", name.c_str(), piece.asked));
+}
+
+void add_chunk(char* at, std::size_t bytes, std::size_t room, int device, bool guarded) {
+    Chunk chunk{at, room, device, false, false, guarded, {}, {}};
+    chunk.pieces[at] = {at, bytes, room, ++pieces_made, false, {}};
+    chunks[at] = std::move(chunk);
 }
 
 int allocate(void** made, std::size_t bytes, int device) {
@@ -100,9 +109,7 @@ int allocate(void** made, std::size_t bytes, int device) {
     std::memset(block, GUARD_BYTE, GUARD);
     std::memset(at, POISON, bytes);
     std::memset(at + bytes, GUARD_BYTE, size - bytes + GUARD);
-    Chunk chunk{at, size, device, false, false, {}, {}};
-    chunk.pieces[at] = {at, bytes, size, ++pieces_made, false, {}};
-    chunks[at] = std::move(chunk);
+    add_chunk(at, bytes, size, device, true);
     *made = at;
     return SUCCESS;
 }
@@ -129,7 +136,7 @@ int release(void* pointer) {
     if (!pointer) return SUCCESS;
     if (const int error = refuse_while_capturing()) return error;
     const auto found = chunks.find(static_cast<char*>(pointer));
-    if (found == chunks.end()) return fail(INVALID_VALUE);
+    if (found == chunks.end() || !found->second.guarded) return fail(INVALID_VALUE);
     Chunk& chunk = found->second;
     for (int device = 0; device < DEVICES; ++device)
         if (chunk.device < 0 || chunk.device == device) host_waits_for_all(device);  // freeing waits for the device
@@ -353,10 +360,21 @@ int device_of(const void* pointer) {
     return chunk ? chunk->device : -1;
 }
 
+int know_variable(void* pointer, std::size_t bytes, int device) {
+    char* const at = static_cast<char*>(pointer);
+    const auto found = chunks.find(at);
+    if (found != chunks.end()) return found->second.device == device ? SUCCESS : fail(NOT_SUPPORTED);
+    add_chunk(at, bytes, bytes, device, false);
+    return SUCCESS;
+}
+
 Extent extent_of(const void* pointer) {
     char* const at = static_cast<char*>(const_cast<void*>(pointer));
     const auto next = chunks.upper_bound(at);
-    const auto within = [&](Chunk& chunk) { return chunk.at - GUARD <= at && at < chunk.at + chunk.size + GUARD; };
+    const auto within = [&](Chunk& chunk) {
+        const std::size_t beside = chunk.guarded ? GUARD : 0;
+        return chunk.at - beside <= at && at < chunk.at + chunk.size + beside;
+    };
     Chunk* const chunk = next != chunks.end() && within(next->second)                       ? &next->second
                          : next != chunks.begin() && within(std::prev(next)->second) ? &std::prev(next)->second
                                                                                       : nullptr;

@@ -1,5 +1,6 @@
 // Modules, functions and launches. A module's "image" names a shared object that compiler.py made of a CUDA source.
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cmath>
@@ -228,8 +229,12 @@ int cuModuleGetGlobal_v2(void** pointer, std::size_t* size, void* module_handle,
     Hold hold(gate);
     if (!modules.count(module_handle)) return fail(INVALID_HANDLE);
     *pointer = dlsym(static_cast<Module*>(module_handle)->library, name);
-    if (size) *size = 0;
-    return *pointer ? SUCCESS : fail(NOT_FOUND);
+    Dl_info image;
+    void* symbol = nullptr;
+    if (!*pointer || !dladdr1(*pointer, &image, &symbol, RTLD_DL_SYMENT) || !symbol) return fail(NOT_FOUND);
+    const std::size_t bytes = static_cast<const ElfW(Sym)*>(symbol)->st_size;
+    if (size) *size = bytes;
+    return know_variable(*pointer, bytes, current_device());
 }
 
 int cuModuleGetGlobal(void** pointer, std::size_t* size, void* module, const char* name) {
