@@ -80,6 +80,12 @@ class Stream(OfDriver):
         with self._there():
             return int(self.cupy_stream.priority)
 
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The lowest and the highest priority of the current device's streams: 0 and a negative number. Torch stops at -3."""
+        least, greatest = (Stream(priority=beyond).priority for beyond in (1 << 30, -1 << 30))  # the driver takes the nearest
+        return least, greatest
+
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.cuda_stream
 

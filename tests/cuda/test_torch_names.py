@@ -196,6 +196,7 @@ def test_streams_wait_for_each_other_and_backward_follows():
     side = cuda.Stream(priority=-1)
     assert side.priority < 0
     assert -100 < cuda.Stream(priority=-100).priority < 0
+    assert cuda.Stream.priority_range() == (cuda.Stream(priority=100).priority, cuda.Stream(priority=-100).priority)
     x = gradlib.ones(3, device="cuda", requires_grad=True)
     side.wait_stream(cuda.current_stream())
     with cuda.stream(side):
