@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from numbers import Number
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -258,15 +259,24 @@ class OfArray(Methods):
             raise ValueError(f"only one element tensors can be converted to Python scalars, got shape {list(self._array.shape)}")
         return self.item()
 
+    def _real(self, kind: str) -> Any:
+        """``_only`` without an imaginary part of zero; another is a RuntimeError. ``kind``: C++'s name of the type, as in torch's error."""
+        number = self._only()
+        if type(number) is not complex:
+            return number
+        if number.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {number} has an imaginary part")
+        return number.real
+
     def __float__(self) -> float:
         if self._node is not None:
             _warn_of_scalar()
-        return float(self._only())
+        return float(self._real("double"))
 
     def __int__(self) -> int:
         if self._node is not None:
             _warn_of_scalar()
-        return int(self._only())
+        return int(self._real("int64_t"))
 
     def __complex__(self) -> complex:
         return complex(self._only())
@@ -277,10 +287,12 @@ class OfArray(Methods):
         return int(self.item())
 
     def __contains__(self, value: Any) -> bool:
+        if not (isinstance(value, (OfArray, Number, np.generic)) or arrays.is_array(value)):
+            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}.")
         if isinstance(value, OfArray):
-            value = arrays.move(value._array, arrays.device_index(self._array))
-        with arrays.on_device_of(self._array):
-            return bool((self._array == value).any())
+            value = value.to(self.device)
+        equal: Any = self == value  # by the operation, which brings both to torch's common dtype
+        return bool(equal.any())
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

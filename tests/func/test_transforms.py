@@ -186,6 +186,14 @@ class TestNesting:
         for made in (jacfwd(grad(f)), jacfwd(jacfwd(f))):
             np.testing.assert_allclose(host(made(x)), want, atol=1e-8 * max(1, np.abs(want).max()))
 
+    def test_second_tangents_of_residuals_that_are_empty(self) -> None:
+        x, w = drawn(4, 3), drawn(2, 4, 3, seed=1)
+        residuals = lambda x: linalg.lstsq(x, x.sin()).residuals  # noqa: E731
+        assert jvp(lambda x: jvp(residuals, (x,), (w[0],))[1], (x,), (w[1],))[1].shape == (0,)
+        f = lambda x: linalg.lstsq(x, x.sin()).solution.square().sum()  # noqa: E731
+        along = lambda w: jvp(grad(f), (x,), (w,))[1]  # noqa: E731
+        same(vmap(along)(w), gradlib.stack([along(w[0]), along(w[1])]), 1e-9)
+
     def test_gradients_of_each_example(self) -> None:
         w, x = drawn(3, 2), drawn(4, 3, seed=1)
         f = lambda w, x: ((x @ w).tanh() ** 2).sum()  # noqa: E731

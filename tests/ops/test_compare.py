@@ -170,3 +170,16 @@ def test_the_distance_of_integers_does_not_wrap(dtype: str) -> None:
     b = gradlib.tensor([limits.max, limits.min, limits.max - 1, 2, 1], dtype=dtype)
     assert gradlib.isclose(a, b, rtol=0.0, atol=0.5).tolist() == [False, True, False, False, False]
     assert gradlib.isclose(a, b, rtol=0.0, atol=1.0).tolist() == [False, True, True, True, True]
+
+
+def test_in_compares_as_the_operator_does() -> None:
+    for name in ("float16", "bfloat16", "float32", "float64"):
+        x = t([0.1, 2.0], dtype=name)
+        assert [0.1 in x, np.float64(0.1) in x, 2 in x, t(0.1, dtype=name) in x, 0.3 in x, True in x] == [True] * 4 + [False] * 2
+    assert t([1, 2]) in t([[0, 2], [3, 4]])
+    assert 1j not in gradlib.ones(2, 0)
+    for value in (None, "1", [1.0], (1.0,), object()):
+        with pytest.raises(RuntimeError, match="__contains__ only supports Tensor or scalar"):
+            value in t([1.0])  # noqa: B015
+    with pytest.raises(RuntimeError, match="do not fit together"):
+        t([1, 2, 3]) in t([[1, 2]])  # noqa: B015

@@ -234,6 +234,14 @@ def test_what_is_no_single_number_is_a_value_error() -> None:
 
 
 @pytest.mark.host
+def test_complex_numbers_are_real_ones_where_the_imaginary_part_is_zero() -> None:
+    assert (float(gradlib.tensor(1.5 + 0j)), int(gradlib.tensor([2.5 + 0j]))) == (1.5, 2)
+    for convert, kind in ((float, "double"), (int, "int64_t")):
+        with pytest.raises(RuntimeError, match=f"cannot be converted to type {kind} without overflow"):
+            convert(gradlib.tensor(1 + 2j))
+
+
+@pytest.mark.host
 def test_a_text_that_is_no_dtypes_name_is_shown() -> None:
     with pytest.raises(TypeError, match=r"argument 'dtype' must be dtype or its name, not str 'float31'"):
         gradlib.zeros(2, dtype="float31")

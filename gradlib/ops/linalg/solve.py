@@ -451,7 +451,7 @@ def _fit_tangent(
     tB, B, X = _columns(vector, t_B, B, solution)
     of_solution = moved @ B + inverse @ tB
     of_residuals = residuals * 0
-    if residuals.size:
+    if 0 not in residuals.shape:
         products = (A @ X - B).conj() * (t_A @ X - tB)
         of_residuals = sum(products.real if products.dtype.kind == "c" else products, -2) * 2
     return of_solution[..., 0] if vector else of_solution, of_residuals, None, None, moved
