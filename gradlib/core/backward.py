@@ -71,7 +71,9 @@ def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> 
 class Walk:
     """One call of ``backward`` or ``grad``, for hooks that ask which backward they run in."""
 
-    def __init__(self, roots: list[tuple[Node, Any]], needed: Needed | None) -> None:
+    def __init__(self, roots: list[tuple[Node, Any]], needed: Needed | None, keep: bool) -> None:
+        self.keep = keep
+        """Whether what nodes saved is left for another walk."""
         self._starts = [node for node, _ in roots]
         self._visited: Any = needed
 
@@ -170,7 +172,7 @@ def _run_here(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, nee
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     """``_run``, with what hooks can ask of it, and where those of leaves run early."""
-    with in_walk(Walk(roots, needed)), early_leaves(roots):
+    with in_walk(Walk(roots, needed, keep)), early_leaves(roots):
         _run(roots, keep, create_graph, needed, captures)
 
 

@@ -20,7 +20,7 @@ from gradlib.backend.array import cupy, is_cupy, is_writeable, namespace
 from gradlib.backend.loading import needed_by
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import is_grad_enabled, set_grad_enabled
-from gradlib.core.modes import thread_state
+from gradlib.core.modes import thread_state, wants_walk
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 from gradlib.func.tree import flatten, unflatten
 from gradlib.ops.from_data import from_dlpack
@@ -53,7 +53,7 @@ class Library:
     """The tangents that a tensor carries in forward mode, of all levels; each with what gives another tensor one of the same level."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Crossed:
     """A piece of the inner library's graph that is a node of the outer one's."""
 
@@ -63,6 +63,8 @@ class Crossed:
     """Its results, as tensors of the inner graph."""
     watched: list[tuple[Any, int, Any]] = field(default_factory=list)
     """Pairs of tensors with one memory, outer and inner, and the outer one's version when the pair was made."""
+    shared: bool = False
+    """Whether another node's piece leads through this one, or the reverse: then neither frees what the other may still need."""
 
     def watch(self, outer: Library, theirs: Any, ours: Any) -> None:
         """Let writes into the memory by the outer library be known to the inner one when backward needs it."""
@@ -97,6 +99,8 @@ def _node(outer: Library, inner: Library) -> Any:
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*given)
             ctx.crossed = crossed
+            if outer is OURS:
+                wants_walk(crossed)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
@@ -108,6 +112,7 @@ def _node(outer: Library, inner: Library) -> Any:
             if not used or not asked:
                 return None, *results
             deeper = outer.is_recording()
+            crossed.shared = crossed.shared or deeper
             given = [gradients[i] for i in used]
             cotangents = [inner.received(g.detach()) for g in given]
             if deeper:
@@ -115,11 +120,11 @@ def _node(outer: Library, inner: Library) -> Any:
             with inner.on_stream_of(given[0]):
                 found = inner.grad(
                     [crossed.outputs[i] for i in used], [crossed.leaves[i] for i in asked], cotangents, create_graph=deeper,
-                    retain_graph=outer.keeps_graph(), allow_unused=True,
+                    retain_graph=crossed.shared or outer.keeps_graph(), allow_unused=True,
                 )  # fmt: skip
             there = [place for place, each in enumerate(found) if each is not None]
             if deeper:
-                further = Crossed([*crossed.leaves, *cotangents], [found[place] for place in there])
+                further = Crossed([*crossed.leaves, *cotangents], [found[place] for place in there], shared=True)
                 made = Crossing.apply(further, *ctx.saved_tensors, *given)
             else:
                 made = [outer.received(found[place]) for place in there]
@@ -254,10 +259,15 @@ def _our_tangents(tensor: Tensor) -> list[tuple[Any, Callable[[Any, Any], Any]]]
     return [(tangent, level.dual) for level in levels if (tangent := level.tangent(tensor)) is not None]
 
 
+def _keeps_graph() -> bool:
+    walk = thread_state.walk  # known, since a piece that is crossed wants it, but in a walk that began before the first of them
+    return walk is None or walk.keep
+
+
 OURS = Library(
     tensor=Tensor, function=Function, grad=grad, is_recording=is_grad_enabled, recording=set_grad_enabled, received=_from_torch,
     shares=_shares, has_version=lambda tensor: not isinstance(tensor, InferenceTensor), written=increment_version,
-    on_stream_of=_cupy_on_torchs_stream, keeps_graph=lambda: True, tangents=_our_tangents,
+    on_stream_of=_cupy_on_torchs_stream, keeps_graph=_keeps_graph, tangents=_our_tangents,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,44 @@ def test_a_trajectory_inside_a_torch_model() -> None:
 
 def tensor(*shape: int) -> gradlib.Tensor:
     return gradlib.randn(*shape, dtype=gradlib.float64).requires_grad_()
+
+
+def test_a_loss_with_a_penalty_on_its_gradient() -> None:
+    f = lambda x: (x.exp() * x).sin()  # noqa: E731
+    slopes = []
+    for library, function in ((torch, f), (torch, torch_function(f)), (gradlib, from_torch(f))):
+        x = library.linspace(0.1, 1, 4, dtype=library.float64).requires_grad_()
+        y = function(x)
+        (slope,) = library.autograd.grad(y.sum(), x, create_graph=True)
+        ((slope**2).sum() + (y**2).sum()).backward()
+        slopes.append(x.grad.tolist())
+    np.testing.assert_allclose(slopes[1:], [slopes[0]] * 2, rtol=1e-12)
+
+
+def test_backward_frees_torchs_graph_unless_it_is_to_be_kept() -> None:
+    kept = []
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            saved = x.clone()
+            kept.append(weakref.ref(saved))
+            ctx.save_for_backward(saved)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            return 2 * g * ctx.saved_tensors[0]
+
+    x = gradlib.ones(3, requires_grad=True)
+    result = from_torch(Square.apply)(x)
+    result.sum().backward(retain_graph=True)
+    result.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4, 4, 4]
+    assert kept[0]() is None
+    with pytest.raises(RuntimeError, match="second time"):
+        result.sum().backward()
 
 
 def test_derivatives_of_both_orders_in_gradlib() -> None:
