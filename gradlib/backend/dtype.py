@@ -90,12 +90,19 @@ def is_complex(dtype: np.dtype) -> bool:
 
 def are_integers(*values: Any) -> bool:
     """Whether all are arrays or numbers of integers."""
-    return all([value.dtype.kind in "iu" if hasattr(value, "dtype") else isinstance(value, int) for value in values])  # noqa: C419
+    for value in values:  # noqa: SIM110  (a generator is called for each)
+        if not (value.dtype.kind in "iu" if hasattr(value, "dtype") else isinstance(value, int)):
+            return False
+    return True
+
+
+DIFFERENTIABLE = "fcV"
+"""The kinds of the dtypes that can have gradients: floats, complex numbers, and bfloat16, which is of no kind of NumPy's."""
 
 
 def is_differentiable(dtype: np.dtype) -> bool:
     """Whether a tensor of this dtype can require a gradient: floats and complex numbers can."""
-    return dtype.kind in "fc" or category(dtype) >= 2
+    return dtype.kind in DIFFERENTIABLE
 
 
 def get_default_dtype() -> np.dtype:

@@ -11,7 +11,7 @@ import inspect
 from typing import Any
 
 from gradlib.backend.array import is_array, zeros_like
-from gradlib.backend.dtype import NUMBERS
+from gradlib.backend.dtype import DIFFERENTIABLE, NUMBERS
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state
 from gradlib.core.node import Dual
@@ -79,7 +79,7 @@ def tangent_of_result(op: Op, variant: Variant, known: bool) -> list[str]:
     if made:
         lines += ["if _d is not None:", *(f"    {line}" for line in made)]
     if not known and not several:
-        integer = "out.dtype is not F32 and out.dtype is not F64 and not is_differentiable(out.dtype)"
+        integer = f"out.dtype is not F32 and out.dtype is not F64 and out.dtype.kind not in {DIFFERENTIABLE!r}"
         lines += [f"if {integer}:", "    _d = None"]
     return lines
 

@@ -11,6 +11,7 @@ operand, ``n_NAME`` its node and ``t_NAME`` its tangent; ``h_NAME`` is a hidden 
 
 from __future__ import annotations
 
+from gradlib.backend.dtype import DIFFERENTIABLE
 from gradlib.core.compile_forward import attached, has_forward, knows_tangent, leave_if_moved, tangent_of_result
 from gradlib.core.compile_operands import (
     conjugates,
@@ -28,7 +29,7 @@ from gradlib.core.compile_operands import (
     read_list,
 )
 from gradlib.core.declaration import Op
-from gradlib.core.variant import CALL, OBSERVED, ON_DEVICE, OPERATOR, PACKING, Variant
+from gradlib.core.variant import CALL, OBSERVED, OPERATOR, PACKING, Variant
 
 
 def source_of(op: Op, variant: Variant) -> str:
@@ -309,9 +310,7 @@ def _unless_integer(op: Op) -> list[str]:
     another = "out.dtype is not _dtype and " if not is_loose(op) and not promotes_itself(op) else ""
     if len(op.tensors) > 1:  # of which another may have the gradient, as the source of a copy into integers
         another = "out.dtype is not F32 and out.dtype is not F64 and "
-    if conjugates(op, ON_DEVICE) or op.complex == "explicit":
-        another += 'out.dtype.kind != "c" and '
-    return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
+    return [f"        if {another}out.dtype.kind not in {DIFFERENTIABLE!r}:", "            _node = None"]
 
 
 def _raw_path(op: Op, variant: Variant) -> list[str]:

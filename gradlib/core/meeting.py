@@ -15,6 +15,8 @@ _SINGLE: Any = np.float32
 _WHOLE = (dtypes.int32, dtypes.int64)
 _HELD = 1 << 31
 """Python's integers of a smaller size are elements of both."""
+_HELD_BY_HALF = 1 << 15
+"""Numbers of up to this size are held by float16."""
 
 
 def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
@@ -44,6 +46,8 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
                         value = converted(value, common) if made is None else made
                     met.append(value)
                 elif common.kind in "fc":
+                    if op.meeting_sees_numbers and common.itemsize == 2 and not -_HELD_BY_HALF <= value <= _HELD_BY_HALF:
+                        break
                     met.append(value)
                 elif -_HELD < value < _HELD:
                     met.append(common.type(value))
@@ -78,12 +82,18 @@ def meet_on_device(op: Op, values: list[Any]) -> list[Any] | None:
 
 
 def _found(op: Op, values: list[Any], met: list[Any]) -> Any:
-    """What is kept of a meeting: True where all stay as they are, the dtype in which they meet if `meet_on_device` does that; or False."""
+    """What is kept of a meeting: True where all stay as they are, the dtype in which they meet if `meet_on_device` does that; or False.
+
+    Of half types beside numbers of which the operation asks whether they fit it is the dtype.
+    """
     numbers = [type(value) in (float, int, complex) for value in values]
     found = {getattr(value, "dtype", None) for value in met if not isinstance(value, (float, int, complex))}
     common = found.pop() if len(found) == 1 else None
-    if any(numbers) and op.meeting_sees_numbers and not (common is not None and common.itemsize > 2 and common.kind in "fc"):
-        return False
+    if any(numbers) and op.meeting_sees_numbers:
+        if common is not None and dtypes.is_half(common):
+            return common
+        if common is None or common.kind not in "fc":
+            return False
     if all(map(operator.is_, values, met)):
         return True
     if common is None or not all(number or hasattr(value, "dtype") for number, value in zip(numbers, values, strict=True)):

@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from gradlib.backend.dtype import float32, float64, is_differentiable
+from gradlib.backend.dtype import float32, float64
 from gradlib.backend.number import beside, doubles, singles
 from gradlib.core import modes
 from gradlib.core.dispatch import dispatch, keywords, meet, narrowed, operate, slow_path, slow_path_on_device, wrap_several
@@ -44,7 +44,6 @@ NAMES = {
     "ndarray": np.ndarray,
     "F32": float32,
     "F64": float64,
-    "is_differentiable": is_differentiable,
     "singles": singles,
     "doubles": doubles,
     "beside": beside,

@@ -99,5 +99,11 @@ def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
 
 def in_common_dtype(values: list[Any]) -> list[Any]:
     """A promotion rule for arrays: one without dimensions counts as the others do, as where torch gives it dimensions first."""
+    first = values[0].dtype
+    for value in values:
+        if value.dtype is not first:
+            break
+    else:
+        return values
     common = dtypes.promote_types(*(value.dtype for value in values))
     return [value if value.dtype == common else value.astype(common) for value in values]

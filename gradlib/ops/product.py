@@ -43,7 +43,7 @@ def _multipliable(values: list[Any]) -> list[Any]:
     """Check the operands of ``matmul`` as torch does: dtype, at least one dimension, inner sizes, batch sizes."""
     input, other = values
     alike = type(input) is type(other) and (type(input) is np.ndarray or type(input) is device_array()) and input.dtype is other.dtype
-    if alike and input.dtype.kind == "f":
+    if alike and input.dtype.kind in "fV":
         left, right = input.shape, other.shape
         ndim = len(left)  # the common cases: two matrices, two vectors, two stacks of as many matrices
         if ndim == len(right) and (

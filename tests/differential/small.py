@@ -85,7 +85,7 @@ OTHERS = {
     "backend.vectorised.half": "_INFINITE _OVERFLOW",
     "backend.vectorised.remainders": "_FIRST_DIGITS",
     "core.dispatch": "HOST _ALWAYS_WHOLE",
-    "core.meeting": "_HELD",
+    "core.meeting": "_HELD _HELD_BY_HALF",
     "core.streams": "_DEFAULTS",
     "core.symbols": "MOST",
     "ops.distance": "_FEW",
