@@ -16,9 +16,10 @@ import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core import written
 from gradlib.core.compile_node import node_name, on_arrays, rule_applied
-from gradlib.core.compile_path import ON_DEVICE, source_of, source_of_call
+from gradlib.core.compile_path import source_of, source_of_call
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
+from gradlib.core.variant import ON_DEVICE
 
 
 def cubed(xp: Any, input: Any, scale: float = 1.0) -> Any:

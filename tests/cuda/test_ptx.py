@@ -260,7 +260,7 @@ def bounds(batch: int) -> Any:
     shape, one = (batch, 64, 7), np.ones(7)
     states, made = ([np.zeros(shape, np.float32) for _ in range(4)] for _ in range(2))
     terms = tuple(Term(k, weight=one, lower=-one, upper=one) for k in range(4))
-    packed = cost_device.Packed(np, lay(terms, *shape[1:], np.dtype(np.float32)), "float32")
+    packed = cost_device.Packed(lay(terms, *shape[1:], np.dtype(np.float32)), "float32", None)
     return cost_device.cost_and_gradient_call(np, states, [], 0.1, packed, np.zeros(batch, np.float32), made, None, False)
 
 
