@@ -374,13 +374,13 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         within = input._meta is not None and input._meta.view is not None
         whole = view is None if gather is not None else region.shape == array.shape and _is_whole(view, region, array)
         plain = type(input) is Tensor and not global_state.active and global_state.born is None
-        recording = thread_state.grad_enabled or not global_state.no_grad
+        recording = not global_state.no_grad or thread_state.grad_enabled
         if plain and not (recording and (input._node is not None or node is not None or within)):  # nothing is recorded
             _write_region(input, region, gather, values)
         elif plain and (within or not whole) and is_part_recordable(input):  # a part, which needs no view of its own
             _write_region(input, region, gather, values)
-            elements = None if gather is None else (_of_written, index_put_op, gather)
-            rebase_part(input, None if view is None else (_SLICE, (view,), None), node, elements)
+            step = None if view is None else (_SLICE, (view,), None)
+            rebase_part(input, step, node, None if gather is None else (_of_written, index_put_op, gather))
         elif gather is not None:
             quick = plain and type(array) is not np.ndarray  # then the operation on a device is called without a detour
             operation = index_put_op.op.on_device if quick else index_put_op  # type: ignore[attr-defined]
