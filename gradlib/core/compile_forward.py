@@ -119,8 +119,9 @@ def alike(tangents: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
     """The tangents that a formula gives for several results, as arrays of their dtypes; None for what has none."""
     made = []
     for t, result in zip(tangents, results, strict=True):
-        known = t is None or t.dtype is result.dtype
-        made.append(t if known and (t is None or is_array(t)) else as_array(t if known else t.astype(result.dtype)))
+        if t is not None and t.dtype is not result.dtype:
+            t = t.astype(result.dtype)
+        made.append(t if t is None or is_array(t) else as_array(t))
     return made
 
 

@@ -289,7 +289,7 @@ def _by_gradient(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], o
         for slope, tangent in zip(slopes if name == op.sequence else [slopes], given, strict=True):
             if slope is not None and tangent is not None:
                 terms.append((slope * tangent).sum().to(output._array.dtype))
-    return reduce(add, terms)
+    return reduce(add, terms) if terms else _zero(output)
 
 
 def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outputs: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:

@@ -89,12 +89,11 @@ def _found(op: Op, values: list[Any], met: list[Any]) -> Any:
     numbers = [type(value) in (float, int, complex) for value in values]
     found = {getattr(value, "dtype", None) for value in met if not isinstance(value, (float, int, complex))}
     common = found.pop() if len(found) == 1 else None
-    if any(numbers) and op.meeting_sees_numbers:
-        if common is not None and dtypes.is_half(common):
-            return common
-        if common is None or common.kind not in "fc":
-            return False
-    if all(map(operator.is_, values, met)):
+    seen = any(numbers) and op.meeting_sees_numbers
+    half = common is not None and dtypes.is_half(common)
+    if seen and not half and (common is None or common.kind not in "fc"):
+        return False
+    if not (seen and half) and all(map(operator.is_, values, met)):
         return True
     if common is None or not all(number or hasattr(value, "dtype") for number, value in zip(numbers, values, strict=True)):
         return False

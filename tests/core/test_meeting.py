@@ -10,6 +10,7 @@ import pytest
 
 import gradlib
 from benchmarks.python_calls import python_calls
+from gradlib.core import written
 from gradlib.core.op import REGISTRY
 from tests.device import skip_module_without_cuda
 from tests.values import host
@@ -112,6 +113,16 @@ def test_what_depends_on_a_number_or_on_the_default_dtype_is_asked_each_time():
         assert (i / 2).dtype == "float64"
     finally:
         gradlib.set_default_dtype("float32")
+
+
+def test_numbers_beside_half_types_are_kept_where_each_is_one(monkeypatch):
+    monkeypatch.setattr(written, "STRICT", True)  # or the slow path would do what the fast one fails at
+    for dtype in ("float16", "bfloat16"):
+        h = gradlib.tensor([-2.0, 0.5, 3.0], dtype=dtype, device="cuda")
+        for _ in range(3):
+            assert gradlib.clamp(h, 0, 1.5).tolist() == [0, 0.5, 1.5]
+            assert gradlib.clamp(h, False, 1.5).tolist() == [0, 0.5, 1.5]
+            assert (h**2).tolist() == [4, 0.25, 9]
 
 
 @pytest.mark.parametrize("name", ["complex", "half", "integers", "mask beside floats"])
